@@ -14,18 +14,23 @@
 namespace fabring::c_api::tests {
 namespace {
 
+fabring_operation receive_of(std::int32_t* into, std::size_t count, std::int32_t source, std::int32_t tag) {
+  fabring_operation receive = FABRING_OPERATION_INIT;
+  receive.collective = FABRING_COLLECTIVE_RECV;
+  receive.type = FABRING_TYPE_INT32;
+  receive.out = into;
+  receive.count = count;
+  receive.root = source;
+  receive.tag = tag;
+  return receive;
+}
+
 TEST(Works, are_waited_for_asked_and_tell_what_came) {
   run_ranks(2, [](Rank self) {
     fabring_error error = FABRING_ERROR_INIT;
     std::int32_t data[4] = {1, 2, 3, 4};
     if (self.rank == 0) {
-      fabring_operation receive = FABRING_OPERATION_INIT;
-      receive.collective = FABRING_COLLECTIVE_RECV;
-      receive.type = FABRING_TYPE_INT32;
-      receive.out = data;
-      receive.count = 4;
-      receive.root = FABRING_ANY_SOURCE;
-      receive.tag = FABRING_ANY_TAG;
+      const fabring_operation receive = receive_of(data, 4, FABRING_ANY_SOURCE, FABRING_ANY_TAG);
       fabring_work* work = nullptr;
       fabring_received received = FABRING_RECEIVED_INIT;
       int done = -1;
@@ -102,13 +107,7 @@ TEST(Works, tell_the_last_function_that_was_given) {
       EXPECT_OK(fabring_send(self.world, &value, 1, FABRING_TYPE_INT32, 0, 0, &error));
       return;
     }
-    fabring_operation receive = FABRING_OPERATION_INIT;
-    receive.collective = FABRING_COLLECTIVE_RECV;
-    receive.type = FABRING_TYPE_INT32;
-    receive.out = &value;
-    receive.count = 1;
-    receive.root = 1;
-    receive.tag = 0;
+    const fabring_operation receive = receive_of(&value, 1, 1, 0);
     fabring_work* work = nullptr;
     Bell first, second;
     EXPECT_OK(fabring_start(self.world, &receive, &work, &error));
@@ -146,13 +145,7 @@ TEST(Works, are_waited_for_also_with_an_error_that_is_not_initialised) {
     fabring_error error = FABRING_ERROR_INIT;
     std::int32_t value = 1;
     if (self.rank == 0) {
-      fabring_operation receive = FABRING_OPERATION_INIT;
-      receive.collective = FABRING_COLLECTIVE_RECV;
-      receive.type = FABRING_TYPE_INT32;
-      receive.out = &value;
-      receive.count = 1;
-      receive.root = 1;
-      receive.tag = 0;
+      const fabring_operation receive = receive_of(&value, 1, 1, 0);
       fabring_work* work = nullptr;
       EXPECT_OK(fabring_start(self.world, &receive, &work, &error));
       fabring_error bad;

@@ -378,7 +378,7 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   std::mutex turn_mutex_;
   std::condition_variable turn_;  ///< of those who wait
   std::condition_variable work_;  ///< of the progress thread
-  Bell alone_;                    ///< of who drives, where there is no endpoint
+  Bell bell_;                     ///< of who drives, where there is no endpoint
   std::thread thread_;
   std::atomic<bool> stop_{false};
   std::atomic<bool> leaving_{false};  ///< nothing more is begun, and who leaves drives until the end

@@ -102,7 +102,6 @@ HostFacts gather_host_facts(const std::filesystem::path& root, const Environment
   HostFacts facts;
   facts.files = HostFiles(root);
   facts.environment = environment;
-  facts.root_user = ::geteuid() == 0;
   facts.master = master_of(environment);
   prepare_for_fabric();  // before the threads
   Question<Result<Topology>> topology([root] { return discover_topology(root); });

@@ -48,7 +48,6 @@ struct HostFacts {
   Environment environment;
   /// Of settings: by their grammar, the names or the files in them; nothing: no answer in time.
   std::optional<std::vector<RefusedValue>> refused_values = std::vector<RefusedValue>();
-  bool root_user = false;
   std::optional<Result<Topology>> topology;  ///< nothing: no answer in time
   Result<std::vector<InterfaceAddress>> interfaces = Status(ErrorCode::unavailable, "not asked");
   std::vector<std::string> rails;                         ///< cards that a rank would use at once, the first chosen

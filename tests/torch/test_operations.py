@@ -1,5 +1,7 @@
 """What every operation of the backend gives, for the tensors people have."""
 
+import functools
+
 import pytest
 import torch
 import torch.distributed as dist
@@ -64,6 +66,101 @@ def reductions(rank, size):
 
 def test_reductions():
     run(3, reductions)
+
+
+def reductions_of_small_types(rank, size):
+    """Types of which torch itself calculates little, and averages of whole numbers."""
+    unsigned = (torch.uint8, torch.uint16, torch.uint32, torch.uint64)
+    for dtype in (torch.uint16, torch.uint32, torch.uint64, torch.float8_e4m3fn, torch.float8_e5m2):
+        values = of_all(size) % 3  # up to 8 every whole number is exact in each
+        for op, reduce in REDUCED.items():
+            tensor = values[rank].to(dtype)
+            dist.all_reduce(tensor, op=op)
+            same(tensor.double(), reduce(values.double()))
+    for dtype in unsigned:  # numbers that would be negative in a signed type
+        large = 1 << (8 * dtype.itemsize - 1)
+        for op, expected in ((dist.ReduceOp.MAX, large), (dist.ReduceOp.MIN, 1)):
+            tensor = torch.tensor([large if rank == 1 else 1], dtype=dtype)
+            dist.all_reduce(tensor, op=op)
+            assert tensor.tolist() == [expected], (dtype, op)
+    for dtype in (torch.int8, torch.int16, torch.int32, torch.int64, *unsigned):
+        sign = 1 if dtype in unsigned else -1
+        tensor = (sign * of_rank(rank, dtype=torch.int64) * (rank + 1)).to(dtype)
+        dist.all_reduce(tensor, op=dist.ReduceOp.AVG)
+        total = sum(sign * of_rank(peer, dtype=torch.int64) * (peer + 1) for peer in range(size))
+        same(tensor.to(torch.int64), torch.div(total, size, rounding_mode="trunc"))
+    for dtype in (torch.float8_e4m3fn, torch.float8_e5m2, torch.float16, torch.bfloat16):
+        tensor = torch.tensor([float(rank), 0.0]).to(dtype)
+        dist.all_reduce(tensor, op=dist.ReduceOp.AVG)
+        same(tensor.float(), torch.tensor([(size - 1) / 2, 0.0]))
+
+
+def test_reductions_of_small_types():
+    run(3, reductions_of_small_types)
+
+
+def factors(rank, size):
+    """PREMUL_SUM with a tensor as the factor, another on each rank; one of whole numbers is taken as they are."""
+    for dtype in (torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.float8_e5m2):
+        tensor = torch.tensor([2.0, 4.0]).to(dtype)
+        dist.all_reduce(tensor, op=dist._make_nccl_premul_sum(torch.tensor(0.5 if rank == 0 else 0.25)))
+        same(tensor.double(), torch.tensor([1.0, 2.0], dtype=torch.float64) * (1 + (size - 1) / 2))
+    whole = torch.complex(of_rank(rank), -of_rank(rank))
+    dist.all_reduce(whole, op=dist._make_nccl_premul_sum(torch.tensor(0.5)))
+    same(whole, torch.complex(of_all(size).sum(0), -of_all(size).sum(0)) / 2)
+    for dtype in (torch.int8, torch.int32, torch.int64, torch.uint8, torch.uint16, torch.uint32, torch.uint64):
+        for factor in (torch.tensor(rank + 1), torch.tensor([float(rank + 1)])):
+            tensor = torch.tensor([1, 7], dtype=dtype)
+            dist.all_reduce(tensor, op=dist._make_nccl_premul_sum(factor))
+            all_factors = size * (size + 1) // 2
+            assert tensor.tolist() == [all_factors, 7 * all_factors], (dtype, factor)
+    counts = torch.tensor([1, -1])
+    large = 2**53 + 1  # no double has it
+    dist.all_reduce(counts, op=dist._make_nccl_premul_sum(torch.tensor(large)))
+    assert counts.tolist() == [size * large, -size * large]
+    with pytest.raises(ValueError, match="is not whole, or too large, and the elements are Long"):
+        dist.all_reduce(counts, op=dist._make_nccl_premul_sum(torch.tensor(0.5)))
+    part = torch.empty(3, 5)
+    dist.reduce_scatter_tensor(part, of_all(size).reshape(size * 3, 5), op=dist._make_nccl_premul_sum(torch.tensor(0.5)))
+    same(part, of_rank(rank) * size / 2)
+
+
+def test_factors():
+    run(3, factors)
+
+
+def scattered_reductions(rank, size):
+    """reduce_scatter with every operation: of one tensor, of a list, and of a list of different lengths."""
+    bitwise = {dist.ReduceOp.BAND: lambda a, b: a & b, dist.ReduceOp.BOR: lambda a, b: a | b,
+               dist.ReduceOp.BXOR: lambda a, b: a ^ b}
+
+    def of_blocks(peer, lengths, dtype):  # what the rank `peer` gives to each
+        return [((torch.arange(length) + 2 * peer + to) % 5 + 1).to(dtype) for to, length in enumerate(lengths)]
+
+    def expected(op, lengths):
+        mine = torch.stack([of_blocks(peer, lengths, torch.int64)[rank] for peer in range(size)])
+        if op in bitwise:
+            return functools.reduce(bitwise[op], mine.unbind())
+        return torch.div(mine.sum(0), size, rounding_mode="trunc") if op == dist.ReduceOp.AVG else REDUCED[op](mine)
+
+    for dtype in (torch.float32, torch.bfloat16, torch.int32, torch.int64, torch.uint8, torch.uint16, torch.uint64):
+        ops = list(REDUCED) if dtype.is_floating_point else [*REDUCED, dist.ReduceOp.AVG, *bitwise]
+        for op in ops:
+            alike, different = [4] * size, [peer + 1 for peer in range(size)]
+            part = torch.empty(4, dtype=dtype)
+            dist.reduce_scatter_tensor(part, torch.cat(of_blocks(rank, alike, dtype)), op=op)
+            same(part.double(), expected(op, alike).double())
+            for lengths in (alike, different):
+                part = torch.empty(lengths[rank], dtype=dtype)
+                dist.reduce_scatter(part, of_blocks(rank, lengths, dtype), op=op)
+                same(part.double(), expected(op, lengths).double())
+    part = torch.empty(4)
+    dist.reduce_scatter_tensor(part, torch.cat(of_blocks(rank, [4] * size, torch.float32)), op=dist.ReduceOp.AVG)
+    torch.testing.assert_close(part, expected(dist.ReduceOp.SUM, [4] * size).float() / size)
+
+
+def test_scattered_reductions():
+    run(3, scattered_reductions)
 
 
 def moves(rank, size):
@@ -179,6 +276,62 @@ def shapes_of_memory(rank, size):
 
 def test_shapes_of_memory():
     run(3, shapes_of_memory)
+
+
+def of_other_values(rank, size):
+    """Views that stand for the conjugate, or the negative, of what their memory holds: what counts is what they stand for.
+    Of single tensors torch gives backends copies without such views, but in lists of lists, and where they are called
+    directly."""
+    def given(peer):
+        return torch.complex(of_rank(peer), of_rank(peer) + 1)
+
+    def minus(tensor):
+        return torch._neg_view(tensor)
+
+    conjugates = torch.stack([given(peer) for peer in range(size)]).conj().resolve_conj()
+    z = given(rank)
+    outputs = [torch.empty_like(z) for _ in range(size)] if rank == 1 else None
+    dist.gather(z.conj(), outputs, dst=1)
+    if rank == 1:
+        same(torch.stack(outputs), conjugates)
+    part = torch.empty_like(z)
+    dist.reduce_scatter_tensor(part, torch.cat([z] * size).conj())
+    same(part, conjugates.sum(0))
+    for inputs in (torch.stack([z] * size).conj().unbind(), [z.conj()] * size):  # adjacent, and not
+        part.zero_()
+        dist.reduce_scatter(part, list(inputs))
+        same(part, conjugates.sum(0))
+    rows = torch.zeros(size, 15)
+    dist.all_gather(list(minus(rows).unbind()), of_rank(rank).flatten())
+    same(rows, -of_all(size).reshape(size, 15))
+    row = torch.zeros(15)
+    dist.scatter(row, list(minus(of_all(size).reshape(size, 15)).unbind()) if rank == 1 else None, src=1)
+    same(row, -of_rank(rank).flatten())
+    backend = dist.group.WORLD._get_backend(torch.device("cpu"))
+    options = dist.AllreduceOptions()
+    options.reduceOp = dist.ReduceOp.MAX
+    x = of_rank(rank)
+    backend.allreduce([minus(x)], options).wait()
+    same(x, of_rank(0))  # the largest of the negatives
+    x = of_rank(rank)
+    backend.reduce([minus(x)], dist.ReduceOptions()).wait()  # to rank 0
+    same(x, of_all(size).sum(0) if rank == 0 else of_rank(rank))
+    received = torch.zeros(3, 5)
+    work = backend.recv([minus(received)], (rank - 1) % size, 7)
+    backend.send([minus(of_rank(rank))], (rank + 1) % size, 7).wait()
+    work.wait()
+    same(received, of_rank((rank - 1) % size))
+    one = torch.tensor([complex(0, rank + 1)]).conj().imag  # of one element, which is contiguous at any stride
+    assert one.is_neg() and one.is_contiguous()
+    received = torch.zeros(1)
+    work = backend.recv([received], (rank - 1) % size, 8)
+    backend.send([one], (rank + 1) % size, 8).wait()
+    work.wait()
+    assert received.item() == -((rank - 1) % size + 1)
+
+
+def test_views_of_other_values():
+    run(3, of_other_values)
 
 
 def results_over_inputs(rank, size):

@@ -84,11 +84,20 @@ void take_factor(const c10d::ReduceOp& op, at::ScalarType of, fabring_operation*
   into->whole_factor = whole ? tensor.item<std::int64_t>() : fits ? static_cast<std::int64_t>(into->factor) : 0;
 }
 
+/// Does its memory hold its elements, in one piece? A view by conj() and the like stands for the conjugate, or the
+/// negative, of what is there, and is contiguous all the same.
+bool holds_its_elements(const at::Tensor& tensor) {
+  return tensor.is_contiguous() && !tensor.is_conj() && !tensor.is_neg();
+}
+
+/// The tensor if its memory does, or a copy.
+at::Tensor with_its_elements(const at::Tensor& tensor) { return tensor.contiguous().resolve_conj().resolve_neg(); }
+
 /// Do they lie one after the other in one memory?
 bool adjacent(const std::vector<at::Tensor>& tensors) {
   const char* next = nullptr;
   for (const at::Tensor& tensor : tensors) {
-    if (!tensor.is_contiguous() || !tensor.storage().is_alias_of(tensors[0].storage())) return false;
+    if (!holds_its_elements(tensor) || !tensor.storage().is_alias_of(tensors[0].storage())) return false;
     const auto* at = static_cast<const char*>(tensor.const_data_ptr());
     if (tensor.numel() == 0) continue;
     if (next != nullptr && at != next) return false;
@@ -164,15 +173,15 @@ void check_type(const at::Tensor& tensor, at::ScalarType type, const char* what)
 
 at::Tensor to_read(const at::Tensor& tensor, const char* what) {
   check_usable(tensor, what);
-  return tensor.contiguous();
+  return with_its_elements(tensor);
 }
 
 at::Tensor to_write(const at::Tensor& tensor, bool keep, Copies& copies, const char* what) {
   check_usable(tensor, what);
   check_not_expanded(tensor, what);
-  if (tensor.is_contiguous()) return tensor;
+  if (holds_its_elements(tensor)) return tensor;
   at::Tensor buffer =
-      keep ? tensor.contiguous() : at::empty(tensor.sizes(), tensor.options(), at::MemoryFormat::Contiguous);
+      keep ? with_its_elements(tensor) : at::empty(tensor.sizes(), tensor.options(), at::MemoryFormat::Contiguous);
   copies.emplace_back(tensor, buffer);
   return buffer;
 }

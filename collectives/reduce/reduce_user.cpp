@@ -4,6 +4,7 @@
 #include <cstring>
 #include <exception>
 
+#include "collectives/reduce/float_mode.hpp"
 #include "collectives/reduce/reduce.hpp"
 #include "runtime/base/check.hpp"
 
@@ -33,6 +34,7 @@ void reduce_user(DataType type, UserFunction function, void* context, void* to, 
     if (to != sources[0]) std::memcpy(to, sources[0], count * width);
     return;
   }
+  const DefaultFloatMode mode;
   alignas(64) std::byte block[block_bytes];
   for (std::size_t at = 0; at < count; at += block_bytes / width) {
     const std::size_t elements = std::min(block_bytes / width, count - at);

@@ -50,6 +50,10 @@ Bytes bytes_of(DataType type, std::size_t count, std::mt19937_64& random) {
   return bytes;
 }
 
+void add(void* inout, const void* in, std::size_t count, DataType /*type*/, void* /*context*/) {
+  for (std::size_t i = 0; i < count; ++i) static_cast<float*>(inout)[i] += static_cast<const float*>(in)[i];
+}
+
 /// Everything that calculates, with every type and operation, one after the other.
 std::vector<Bytes> results() {
   constexpr std::size_t count = 501;
@@ -72,6 +76,10 @@ std::vector<Bytes> results() {
                                  : is_floating_point(type) ? static_cast<const void*>(&small)
                                                            : static_cast<const void*>(&whole);
       if (op == ReduceOp::premul_sum) scale(type, all.emplace_back(first.size()).data(), first.data(), factor, count);
+    }
+    if (type == DataType::float32) {
+      const void* const sources[] = {first.data(), second.data(), third.data()};
+      reduce_user(type, add, nullptr, all.emplace_back(first.size()).data(), sources, count);
     }
     if (!is_narrow(type)) continue;
     const Bytes wide = bytes_of(DataType::float32, count, random);

@@ -151,11 +151,13 @@ std::int64_t ExactData::input(int rank, std::size_t index) const {
     case ReduceOp::premul_sum:
       return summand(limit_ / premul_factor, own, shared, rank);
     case ReduceOp::avg: {
-      // A common value, and deviations that cancel: the sum is a multiple of the number of ranks.
-      const std::int64_t share = average_share();
-      const std::int64_t deviation = share == 0 ? 0 : shared / 64 % (share + 1);
-      if (rank == ranks_ - 1 && ranks_ % 2 == 1) return average(i);
-      return rank % 2 == 0 ? average(i) + deviation : average(i) - deviation;
+      // A common value, and deviations that cancel in pairs of ranks: the sum is a multiple of the number of ranks. Who
+      // is in no pair is another rank in every place, so that the input of none is the result everywhere.
+      const auto ranks = static_cast<std::uint64_t>(ranks_);
+      const std::uint64_t turned = (r + shared / 2) % ranks;
+      const std::uint64_t pairs = std::min(ranks / 2, static_cast<std::uint64_t>(limit_));
+      if (turned / 2 >= pairs) return average(i);
+      return turned % 2 == 0 ? average(i) + deviation(i) : average(i) - deviation(i);
     }
     case ReduceOp::prod: {
       const auto bits = static_cast<std::int64_t>(std::bit_width(static_cast<std::uint64_t>(limit_))) - 1;
@@ -205,10 +207,16 @@ std::int64_t ExactData::average_share() const {
 }
 
 std::int64_t ExactData::average(std::size_t i) const {
+  if (ranks_ > limit_) return 0;  // the sum of ones is not exact
+  return average_share() + mixed(i, 0, seed_ + 1U) % 2;
+}
+
+// As large as leaves every input 0 or more, but for ranks that the type cannot count: these have ones and minus ones,
+// which an unsigned type wraps to.
+std::int64_t ExactData::deviation(std::size_t i) const {
+  if (ranks_ > limit_) return 1;
   const std::int64_t share = average_share();
-  // Many ranks and a small type: the values alone, all alike.
-  if (share == 0) return limit_ >= ranks_ ? mixed(i, 0, seed_ + 1U) % 2 : 0;
-  return share + mixed(i, 0, seed_ + 1U) % 2;
+  return share == 0 ? average(i) : mixed(i, 0, seed_ + 1U) / 64 % (share + 1);
 }
 
 std::int64_t ExactData::result(std::size_t index) const {

@@ -1,6 +1,7 @@
 #pragma once
 // ExactData: inputs whose reduction is known exactly, for every type, operation and number of ranks: small whole
-// numbers, chosen so that no partial result in any order of reduction is rounded or wraps. Values repeat with a period
+// numbers, chosen so that no partial result in any order of reduction is rounded or wraps (but for averages over more
+// ranks than the type can count: their results are all 0, and unsigned inputs wrap to it). Values repeat with a period
 // that is a prime number of elements, so that a chunk in the wrong place is seen, and so that buffers are filled with
 // memcpy and verified with memcmp: as fast as memory.
 
@@ -39,6 +40,7 @@ class ExactData {
   std::int64_t all_bits() const;
   std::int64_t average_share() const;
   std::int64_t average(std::size_t place) const;
+  std::int64_t deviation(std::size_t place) const;
   DataType type_;
   std::optional<ReduceOp> op_;
   int rank_, ranks_;

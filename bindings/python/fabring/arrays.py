@@ -108,7 +108,7 @@ def _view_torch(tensor: Any, name: str) -> View:
 def _view_dlpack(array: Any, name: str, writable: bool) -> View:
     try:
         may_write, described = _export(array, writable)
-        address, shape, code, bits, device, in_one_piece, export = described
+        address, shape, code, bits, lanes, device, in_one_piece, export = described
     except TypeError as error:
         raise TypeError(f"{name} is a {type(array).__name__} whose __dlpack__ did not give its memory away: "
                         f"{error.__cause__ or error}") from None
@@ -117,6 +117,9 @@ def _view_dlpack(array: Any, name: str, writable: bool) -> View:
                                "or of a CUDA GPU")
     if device in _CUDA:
         _check_takes_gpus(name, "a copy of it in memory of the host")
+    if lanes != 1:
+        raise UnsupportedError(f"{name} holds vectors of {lanes} {_DLPACK.get((code, bits), 'numbers')}; pass a view of it that "
+                               "holds the numbers")
     if (code, bits) not in _DLPACK:
         raise UnsupportedError(f"{name} has DLPack's type ({code}, {bits} bits); Fabring has {_KNOWN}")
     if not in_one_piece:

@@ -1,5 +1,6 @@
 """Torch tensors, and arrays that only speak DLPack. A rank without torch checks the second only."""
 
+import ctypes
 import weakref
 
 import numpy as np
@@ -35,6 +36,19 @@ class Lazy:
         return self.array.__dlpack_device__()
 
 
+class Vectors(Foreign):
+    """Gives its float64 away as vectors of two float32, which are as long."""
+
+    def __dlpack__(self, **wishes):
+        capsule = self.array.__dlpack__()
+        pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
+        pointer_of.restype, pointer_of.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+        tensor = pointer_of(capsule, b"dltensor")  # address, device (2 x 4 bytes), dimensions (4), code, bits, lanes (2)
+        ctypes.c_uint8.from_address(tensor + 21).value = 32
+        ctypes.c_uint16.from_address(tensor + 22).value = 2
+        return capsule
+
+
 world = fabring.init()
 r, n = world.rank, world.size
 x = np.full(6, r + 1, np.float32)
@@ -61,6 +75,12 @@ try:
     raise SystemExit("a strided array was taken")
 except fabring.InvalidArgumentError as error:
     assert "(4, 2)" in str(error), error
+for call in (lambda: world.allreduce(Vectors(np.ones(4))), lambda: world.allreduce(np.ones(4), out=Vectors(np.ones(4)))):
+    try:
+        call()
+        raise SystemExit("vectors were taken for wider numbers")
+    except fabring.UnsupportedError as error:
+        assert "vectors of 2 float32" in str(error), error
 locked = np.zeros(6, np.float32)
 locked.flags.writeable = False
 assert (world.allreduce(Foreign(locked)) == 0).all()

@@ -50,13 +50,20 @@ def _reduction(type: str, op: str, factor: float | int | None) -> dict[str, Any]
     if factor is not None:
         if op != "sum":
             raise InvalidArgumentError(f"factor= multiplies the summands of op='sum', not of op={op!r}")
+        try:
+            real = float(factor)
+        except OverflowError:  # not repeated in the message: it may be longer than Python writes
+            raise InvalidArgumentError(f"factor= is beyond 1e308, and beyond what the elements, {type}, can be "
+                                       "multiplied by") from None
         if type.startswith(("float", "bfloat")):
-            return {"op": _number(type, "premul_sum"), "factor": float(factor)}
-        if not math.isfinite(factor) or int(factor) != factor:
+            return {"op": _number(type, "premul_sum"), "factor": real}
+        if not math.isfinite(real) or int(factor) != factor:
             raise InvalidArgumentError(f"factor={factor!r} is not whole and the elements are {type}")
-        if not -2**63 <= factor < 2**63:
+        whole = int(factor)
+        if not -2**63 <= whole < (2**64 if type == "uint64" else 2**63):
             raise InvalidArgumentError(f"factor={factor!r} is beyond what the elements, {type}, can be multiplied by")
-        return {"op": _number(type, "premul_sum"), "whole_factor": int(factor)}
+        # The core takes the 64 bits, whichever sign they are read with.
+        return {"op": _number(type, "premul_sum"), "whole_factor": whole if whole < 2**63 else whole - 2**64}
     return {"op": _checked(type, op)}
 
 

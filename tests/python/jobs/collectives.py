@@ -38,6 +38,10 @@ def reductions():
     same(in_place, sum(everyone()))
     np.testing.assert_allclose(world.allreduce(data(r), op="avg"), sum(everyone()) / n, rtol=1e-6)
     same(world.allreduce(data(r), factor=r + 1.0), sum((i + 1) * x for i, x in enumerate(everyone())))
+    large = np.array([1 if r == 0 else 0, 2 if r == 0 else 0], np.uint64)
+    same(world.allreduce(large, factor=2**64 - 1), np.array([2**64 - 1, 2**64 - 2], np.uint64))
+    same(world.allreduce(large, factor=np.uint64(2**63)), np.array([2**63, 0], np.uint64))  # wraps
+    same(world.allreduce(large.astype(np.int64), factor=-2**63), np.array([-2**63, 0]))
     same(world.allreduce(data(r, type=np.int64), op="bitwise_xor"), np.bitwise_xor.reduce(everyone(type=np.int64)))
     xs = [data(r, rows) for rows in (1, 0, 3, 70000)]
     outs = world.grouped_allreduce(xs)

@@ -43,6 +43,11 @@ refused(bad, ["tag=0.5", "whole"], world.recv, x, 0, tag=0.5)
 refused(bad, ["root=1.0", "whole"], world.broadcast, x, root=1.0)
 refused(bad, ["counts[0]=1.5", "whole"], world.all_gather, x, counts=[1.5] * n)
 refused(bad, ["beyond"], world.allreduce, np.ones(2, np.int64), factor=2**65)
+refused(bad, ["factor=9223372036854775808", "beyond", "int64"], world.allreduce, np.ones(2, np.int64), factor=2**63)
+refused(bad, ["factor=18446744073709551616", "beyond", "uint64"], world.allreduce, np.ones(2, np.uint64), factor=2**64)
+for huge in (10**400, -10**400, 10**5000):
+    for kind in (np.float64, np.int64, np.uint64):
+        refused(bad, ["factor=", "beyond", np.dtype(kind).name], world.allreduce, np.ones(2, kind), factor=huge)
 refused(bad, ["nan", "whole"], world.allreduce, np.ones(2, np.int64), factor=float("nan"))
 for shape in (-3, (2, -1), (2, 1.5), "ab"):
     refused(bad, [repr(shape), "whole numbers"], fabring.empty, shape)

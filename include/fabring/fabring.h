@@ -79,7 +79,7 @@ enum {
   FABRING_OP_PROD = 1,
   FABRING_OP_MIN = 2,
   FABRING_OP_MAX = 3,
-  FABRING_OP_AVG = 4,
+  FABRING_OP_AVG = 4, /* of the sum, which may overflow in float16 and fp8 (FABRING_OP_PREMUL_SUM by 1/n does not) */
   FABRING_OP_LOGICAL_AND = 5,
   FABRING_OP_LOGICAL_OR = 6,
   FABRING_OP_LOGICAL_XOR = 7,

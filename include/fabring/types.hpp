@@ -37,13 +37,13 @@ enum class DataType : std::uint8_t {
 };
 inline constexpr int data_type_count = 15;
 
-/// What each means for a type is said by supports().
+/// What each means for a type is said by supports(). avg adds first, in the type: float16 and fp8 may overflow.
 enum class ReduceOp : std::uint8_t {
   sum,          ///< integers wrap; of booleans, whether any is true
   prod,         ///< integers wrap; of booleans, whether all are true
   min,          ///< a NaN on any rank gives NaN; of booleans, whether all are true
   max,          ///< a NaN on any rank gives NaN; of booleans, whether any is true
-  avg,          ///< the sum divided by the number of ranks; integers truncate towards zero
+  avg,          ///< the sum divided by the number of ranks (premul_sum by 1/n: before); integers truncate towards zero
   logical_and,  ///< 1 if no rank has 0, otherwise 0
   logical_or,   ///< 1 if any rank has something else than 0, otherwise 0
   logical_xor,  ///< 1 if an odd number of ranks have something else than 0, otherwise 0

@@ -16,7 +16,7 @@ constexpr std::array<std::string_view, 9> known_names{
     "shared-memory", "cuda-ipc", "loopback-tcp", "loopback-fabric", "1g", "10g", "100g", "efa-400", "efa-3200"};
 
 // Sockets on one host. Bytes cost processor time on both sides and nothing else; fitted (fit.hpp) to the times of
-// docs/scale.md for 2 ranks with a core each and 4 ranks on 2 cores.
+// docs/performance/prices.md for 2 ranks with a core each and 4 ranks on 2 cores.
 Machine loopback_tcp() {
   Machine machine;
   machine.inside = {100, 3800, 3800, 5100, 11'900'000'000, 0, 0};

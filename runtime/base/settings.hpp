@@ -1,7 +1,7 @@
 #pragma once
 // The settings table: one row per setting, bound to its field of Config. The environment is a value handed in; the one
-// place that reads the process's own is process_environment(). `fabring settings` and the README's table are printed
-// from these rows.
+// place that reads the process's own is process_environment(). `fabring settings` and the table of docs/settings.md
+// are printed from these rows.
 
 #include <map>
 #include <span>
@@ -61,7 +61,7 @@ inline std::size_t staging_budget(const Config& config) {
   return config.staging_bytes != 0 ? config.staging_bytes : std::size_t{64} << 20;
 }
 
-/// The table as Markdown, for the README.
+/// The table as Markdown, for docs/settings.md.
 std::string settings_markdown();
 
 }  // namespace fabring

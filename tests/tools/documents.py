@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What README.md and docs/ name must be there: links, files, folders; and the table of folders in docs/architecture.md
+"""What README.md, CHANGELOG.md and docs/ name must be there: links, files, folders; and the table of folders in docs/architecture.md
 must have every source folder. What a page installs with pip goes into an environment.
 Every finding of the doctor, every launcher, what is called otherwise in other backends, every thread that programs get,
 every value of some enums, and the CMake that is needed have a word. Run: documents.py ROOT, or documents.py --self-test."""
@@ -97,16 +97,16 @@ def bad_pip(text):
 
 
 def untold_findings(root):
-    """What `fabring doctor` calls its findings must be in docs/doctor.md or docs/status.md, as `family.name` or as
-    `name` in the row of its family."""
-    text = "".join((root / "docs" / name).read_text() for name in ("doctor.md", "status.md"))
+    """What `fabring doctor` calls its findings must be in docs/doctor.md, as `family.name` or as `name` in the row of its
+    family."""
+    text = (root / "docs/doctor.md").read_text()
     told = set(CODE.findall(FENCE.sub("", text)))
     for row in re.findall(r"^\| `.*\|$", text, re.M):
         families, rest = row[2:].split(" | ", 1)
         told |= {f"{family}.{name}" for family in CODE.findall(families) for name in CODE.findall(rest)}
     sources = sorted((root / "tools/fabring").rglob("*.cpp"))
     for name in sorted({name for source in sources for name in FINDING.findall(source.read_text())} - told):
-        yield f"docs/doctor.md and docs/status.md have no word about the finding {name}"
+        yield f"docs/doctor.md has no word about the finding {name}"
 
 
 def untold_names(root):
@@ -163,7 +163,7 @@ def untold_cmake(root):
 def faults(root):
     names = {p.name for top in top_folders(root) for p in (root / top).rglob("*") if p.is_file()}
     found = []
-    for page in [root / "README.md", *sorted((root / "docs").rglob("*.md"))]:
+    for page in [root / "README.md", root / "CHANGELOG.md", *sorted((root / "docs").rglob("*.md"))]:
         text = page.read_text()
         wrong = [*bad_links(root, page, text), *bad_paths(root, text, names), *bad_pip(text)]
         if page == root / "docs" / "architecture.md":
@@ -201,6 +201,7 @@ def self_test():
                     (root / name).mkdir(parents=True)
                 (root / "core/one.cpp").write_text("")
                 (root / "README.md").write_text("[how](docs/architecture.md)")
+                (root / "CHANGELOG.md").write_text("[more](docs/page.md)")
                 (root / "docs/architecture.md").write_text(table + ("" if missing_row else part))
                 (root / "docs/page.md").write_text(text)
                 found = faults(root)
@@ -212,8 +213,7 @@ def self_test():
         root = pathlib.Path(folder)
         (root / "docs").mkdir()
         (root / "tools/fabring/doctor").mkdir(parents=True)
-        (root / "docs/doctor.md").write_text("| `net`, `nic` | `mtu` (small), `speed` |\n")
-        (root / "docs/status.md").write_text("| `hang.link` | two |\n")
+        (root / "docs/doctor.md").write_text("| `net`, `nic` | `mtu` (small), `speed` |\n| `hang.link` | two |\n")
         (root / "tools/fabring/doctor/all.cpp").write_text('"nic.mtu" "hang.link" "net.speed" "hang.gone" "nic.link"')
         told = [fault.rsplit(" ", 1)[1] for fault in untold_findings(root)]
         if told != ["hang.gone", "nic.link"]:

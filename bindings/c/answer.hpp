@@ -39,10 +39,11 @@ fabring_status_code answer(fabring_error* error, Body&& body) noexcept {
   return is_usable(error) ? guarded(error, body) : FABRING_STATUS_INVALID_ARGUMENT;
 }
 
-/// As answer(), for what must not be left out because of the error structure: waits, ends, and calls that the others
-/// may wait in. `body` runs with any; with one that was not initialised the code is all of the answer.
+/// As answer(), for what must not be left out because of the error structure: waits and ends. `body` runs with any;
+/// with one that was not initialised the code is all of the answer. Calls that the others may wait in:
+/// answer_or_refuse().
 template <class Body>
-fabring_status_code act(fabring_error* error, Body&& body) noexcept {
+fabring_status_code act_anyway(fabring_error* error, Body&& body) noexcept {
   if (is_usable(error)) return guarded(error, body);
   const fabring_status_code code = guarded(nullptr, body);
   return code == FABRING_STATUS_OK ? FABRING_STATUS_INVALID_ARGUMENT : code;

@@ -18,22 +18,15 @@ Status take(const char* call, fabring_reduce_op op, ReduceOp& into) {
   return taken.ok() ? taken : taken.with_prefix(std::string(call) + ", the argument op: ");
 }
 
-/// The others may wait in it.
-Status refuse(fabring_comm* comm, const Operation& operation, const Status& why) {
-  comm->value.refused(operation, why);
-  return why;
-}
-
 /// Runs what `make` returns for the type.
 template <class Make>
 fabring_status_code run(const char* call, fabring_comm* comm, fabring_data_type type, fabring_error* error,
                         Make&& make) noexcept {
-  return act(error, [&]() -> Status {
-    FABRING_TRY(check_handle(comm, "comm"));
-    DataType known{};
-    if (!is_usable(error)) return refuse(comm, make(known), error_not_initialised());
-    if (const Status taken = take(call, type, known); !taken.ok()) return refuse(comm, make(known), taken);
-    return comm->value.run(make(known));
+  DataType known{};
+  const auto refuse_it = [&](const Status& why) { return refuse(comm, make(known), why); };
+  return answer_or_refuse(comm, "comm", error, refuse_it, [&]() -> Status {
+    const Status taken = take(call, type, known);
+    return taken.ok() ? comm->value.run(make(known)) : refuse_it(taken);
   });
 }
 
@@ -41,25 +34,24 @@ fabring_status_code run(const char* call, fabring_comm* comm, fabring_data_type 
 template <class Make>
 fabring_status_code run(const char* call, fabring_comm* comm, fabring_data_type type, fabring_reduce_op op,
                         fabring_error* error, Make&& make) noexcept {
-  return act(error, [&]() -> Status {
-    FABRING_TRY(check_handle(comm, "comm"));
-    DataType known{};
-    ReduceOp known_op{};
-    if (!is_usable(error)) return refuse(comm, make(known, known_op), error_not_initialised());
+  DataType known{};
+  ReduceOp known_op{};
+  const auto refuse_it = [&](const Status& why) { return refuse(comm, make(known, known_op), why); };
+  return answer_or_refuse(comm, "comm", error, refuse_it, [&]() -> Status {
     Status taken = take(call, type, known);
     if (taken.ok()) taken = take(call, op, known_op);
-    if (!taken.ok()) return refuse(comm, make(known, known_op), taken);
-    return comm->value.run(make(known, known_op));
+    return taken.ok() ? comm->value.run(make(known, known_op)) : refuse_it(taken);
   });
 }
 
 }  // namespace
 }  // namespace fabring::c_api
 
+using namespace fabring::c_api;
 using fabring::DataType;
 using fabring::Operation;
 using fabring::ReduceOp;
-using fabring::c_api::run;
+using fabring::Status;
 
 fabring_status_code fabring_allreduce(fabring_comm* comm, const void* in, void* out, std::size_t count,
                                       fabring_data_type type, fabring_reduce_op op, fabring_error* error) {
@@ -70,17 +62,15 @@ fabring_status_code fabring_allreduce(fabring_comm* comm, const void* in, void* 
 fabring_status_code fabring_grouped_allreduce(fabring_comm* comm, const fabring_tensor* tensors,
                                               std::size_t tensor_count, fabring_data_type type, fabring_reduce_op op,
                                               fabring_error* error) {
-  return fabring::c_api::act(error, [&]() -> fabring::Status {
-    FABRING_TRY(fabring::c_api::check_handle(comm, "comm"));
+  const auto refuse_it = [&](const Status& why) { return refuse(comm, Operation(), why); };
+  return answer_or_refuse(comm, "comm", error, refuse_it, [&]() -> Status {
     DataType of{};
     ReduceOp by{};
-    if (!fabring::c_api::is_usable(error))
-      return fabring::c_api::refuse(comm, Operation(), fabring::c_api::error_not_initialised());
-    fabring::Status taken = fabring::c_api::take("fabring_grouped_allreduce", type, of);
-    if (taken.ok()) taken = fabring::c_api::take("fabring_grouped_allreduce", op, by);
-    if (!taken.ok()) return fabring::c_api::refuse(comm, Operation(), taken);
-    const auto list = fabring::c_api::to_tensors(tensors, tensor_count);
-    if (!list) return fabring::c_api::refuse(comm, Operation(), list.error());
+    Status taken = take("fabring_grouped_allreduce", type, of);
+    if (taken.ok()) taken = take("fabring_grouped_allreduce", op, by);
+    if (!taken.ok()) return refuse_it(taken);
+    const auto list = to_tensors(tensors, tensor_count);
+    if (!list) return refuse_it(list.error());
     return comm->value.run(Operation::grouped_allreduce(*list, of, by));
   });
 }

@@ -16,13 +16,12 @@ template <class Refused, class Body>
 fabring_status_code make_comm(fabring_comm* from, fabring_comm** made, fabring_error* error, Refused&& refused,
                               Body&& body) noexcept {
   if (made != nullptr) *made = nullptr;
-  return act(error, [&]() -> Status {
-    FABRING_TRY(check_handle(from, "comm"));
-    if (made == nullptr || !is_usable(error)) {
-      const Status why = made == nullptr ? null_argument("made") : error_not_initialised();
-      refused(from->value, why);
-      return why;
-    }
+  const auto refuse_it = [&](const Status& why) {
+    refused(from->value, why);
+    return why;
+  };
+  return answer_or_refuse(from, "comm", error, refuse_it, [&]() -> Status {
+    if (made == nullptr) return refuse_it(null_argument("made"));
     Result<Communicator> communicator = body(from->value);
     if (!communicator) return communicator.error();
     if (*communicator) *made = std::make_unique<fabring_comm>(std::move(*communicator)).release();
@@ -135,7 +134,7 @@ fabring_status_code fabring_comm_shrink(fabring_comm* comm, const char* label, f
 }
 
 fabring_status_code fabring_comm_abort(fabring_comm* comm, const char* reason, fabring_error* error) {
-  return act(error, [&]() -> Status {
+  return act_anyway(error, [&]() -> Status {
     FABRING_TRY(check_handle(comm, "comm"));
     comm->value.abort(text_or_none(reason));
     return {};

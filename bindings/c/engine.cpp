@@ -42,7 +42,7 @@ fabring_status_code fabring_engine_world(fabring_engine* engine, fabring_comm** 
 }
 
 fabring_status_code fabring_engine_leave(fabring_engine* engine, fabring_error* error) {
-  return act(error, [&]() -> Status {
+  return act_anyway(error, [&]() -> Status {
     FABRING_TRY(check_handle(engine, "engine"));
     return engine->value->leave();
   });

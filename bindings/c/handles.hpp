@@ -63,16 +63,38 @@ Status check_handle(const H* handle, const char* name) {
   return handle->intact() ? Status() : wrong_handle(name);
 }
 
+/// As answer(), of a call on `handle` that the others may wait in: with an error structure that was not initialised
+/// `body` does not run either, but `refuse` tells them of it. It takes why, as a Status, and returns that.
+template <class H, class Refuse, class Body>
+fabring_status_code answer_or_refuse(H* handle, const char* name, fabring_error* error, Refuse&& refuse,
+                                     Body&& body) noexcept {
+  return act_anyway(error, [&]() -> Status {
+    FABRING_TRY(check_handle(handle, name));
+    return is_usable(error) ? body() : refuse(error_not_initialised());
+  });
+}
+
+/// Tells the others, who may wait in `operation`, that it is not called here and why; returns why.
+inline Status refuse(fabring_comm* comm, const Operation& operation, const Status& why) {
+  comm->value.refused(operation, why);
+  return why;
+}
+
+/// A handle of what was made, for the caller.
+template <class H, class T>
+Status give_handle(Result<T> value, H** made) {
+  if (!value) return value.error();
+  *made = std::make_unique<H>(std::move(*value)).release();
+  return {};
+}
+
 /// Answers with what `body`, a Result of what the handle holds, makes; *made is null if it fails.
 template <class H, class Body>
 fabring_status_code make_handle(H** made, const char* name, fabring_error* error, Body&& body) noexcept {
   if (made != nullptr) *made = nullptr;
   return answer(error, [&]() -> Status {
     if (made == nullptr) return null_argument(name);
-    auto value = body();
-    if (!value) return value.error();
-    *made = std::make_unique<H>(std::move(*value)).release();
-    return {};
+    return give_handle(body(), made);
   });
 }
 

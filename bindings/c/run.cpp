@@ -35,20 +35,23 @@ Status begin(fabring_work** work, Body&& body) {
 
 Status in_call(const char* call, const Status& error) { return error.with_prefix(fmt::format("{}: ", call)); }
 
-/// The others may wait in it.
-Status refuse(fabring_comm* comm, const fabring_operation* operation, const Status& why) {
-  comm->value.refused(outline_of(operation), why);
-  return why;
+/// What answer_or_refuse() refuses with: the outline is made only if there is something to tell.
+auto refusing(fabring_comm* comm, const fabring_operation* operation) {
+  return [=](const Status& why) { return refuse(comm, outline_of(operation), why); };
 }
 
-Status refuse(fabring_prepared* prepared, const Status& why) {
-  prepared->value.refused(why);
-  return why;
+auto refusing(fabring_comm* comm, const fabring_operation* operations, std::size_t count) {
+  return [=](const Status& why) {
+    for (const Operation& one : outlines_of(operations, count)) comm->value.refused(one, why);
+    return why;
+  };
 }
 
-Status refuse_all(fabring_comm* comm, const fabring_operation* operations, std::size_t count, const Status& why) {
-  for (const Operation& one : outlines_of(operations, count)) comm->value.refused(one, why);
-  return why;
+auto refusing(fabring_prepared* prepared) {
+  return [=](const Status& why) {
+    prepared->value.refused(why);
+    return why;
+  };
 }
 
 Result<Operation> operation_of(const char* call, const fabring_comm* comm, const fabring_operation* operation,
@@ -58,23 +61,12 @@ Result<Operation> operation_of(const char* call, const fabring_comm* comm, const
   return made ? std::move(made) : in_call(call, made.error());
 }
 
-/// As operation_of, of a call that the others may wait in if it is refused.
-Result<Operation> called_operation(const char* call, fabring_comm* comm, const fabring_operation* operation,
-                                   TensorLists& lists, const fabring_error* error) {
-  if (!is_usable(error)) return refuse(comm, operation, error_not_initialised());
-  auto made = operation_of(call, comm, operation, lists);
-  if (!made) return refuse(comm, operation, made.error());
-  return made;
-}
-
-Result<std::vector<Operation>> called_group(const char* call, fabring_comm* comm, const fabring_operation* operations,
-                                            std::size_t count, TensorLists& lists, const fabring_error* error) {
-  FABRING_TRY(check_handle(comm, "comm"));
-  if (!is_usable(error)) return refuse_all(comm, operations, count, error_not_initialised());
-  if (operations == nullptr && count > 0) return refuse_all(comm, operations, count, null_argument("operations"));
+Result<std::vector<Operation>> operations_of(const char* call, const fabring_comm* comm,
+                                             const fabring_operation* operations, std::size_t count,
+                                             TensorLists& lists) {
+  if (operations == nullptr && count > 0) return null_argument("operations");
   auto made = to_operations(operations, count, comm->value.size(), lists);
-  if (!made) return refuse_all(comm, operations, count, in_call(call, made.error()));
-  return made;
+  return made ? std::move(made) : in_call(call, made.error());
 }
 
 }  // namespace
@@ -84,44 +76,46 @@ using namespace fabring::c_api;
 using fabring::Status;
 
 fabring_status_code fabring_run(fabring_comm* comm, const fabring_operation* operation, fabring_error* error) {
-  return act(error, [&]() -> Status {
-    FABRING_TRY(check_handle(comm, "comm"));
+  const auto refuse_it = refusing(comm, operation);
+  return answer_or_refuse(comm, "comm", error, refuse_it, [&]() -> Status {
     TensorLists lists;
-    const auto made = called_operation("fabring_run", comm, operation, lists, error);
-    return made ? comm->value.run(*made) : made.error();
+    const auto made = operation_of("fabring_run", comm, operation, lists);
+    return made ? comm->value.run(*made) : refuse_it(made.error());
   });
 }
 
 fabring_status_code fabring_start(fabring_comm* comm, const fabring_operation* operation, fabring_work** work,
                                   fabring_error* error) {
   if (work != nullptr) *work = nullptr;
-  return act(error, [&]() -> Status {
-    FABRING_TRY(check_handle(comm, "comm"));
-    if (work == nullptr) return refuse(comm, operation, null_argument("work"));
+  const auto refuse_it = refusing(comm, operation);
+  return answer_or_refuse(comm, "comm", error, refuse_it, [&]() -> Status {
+    if (work == nullptr) return refuse_it(null_argument("work"));
     TensorLists lists;
-    const auto made = called_operation("fabring_start", comm, operation, lists, error);
-    if (!made) return made.error();
+    const auto made = operation_of("fabring_start", comm, operation, lists);
+    if (!made) return refuse_it(made.error());
     return begin(work, [&] { return comm->value.start(*made); });
   });
 }
 
 fabring_status_code fabring_run_group(fabring_comm* comm, const fabring_operation* operations, std::size_t count,
                                       fabring_error* error) {
-  return act(error, [&]() -> Status {
+  const auto refuse_them = refusing(comm, operations, count);
+  return answer_or_refuse(comm, "comm", error, refuse_them, [&]() -> Status {
     TensorLists lists;
-    const auto made = called_group("fabring_run_group", comm, operations, count, lists, error);
-    return made ? comm->value.run_group(*made) : made.error();
+    const auto made = operations_of("fabring_run_group", comm, operations, count, lists);
+    return made ? comm->value.run_group(*made) : refuse_them(made.error());
   });
 }
 
 fabring_status_code fabring_start_group(fabring_comm* comm, const fabring_operation* operations, std::size_t count,
                                         fabring_work** works, fabring_error* error) {
   if (works != nullptr && count <= most_of_group) std::fill_n(works, count, nullptr);
-  return act(error, [&]() -> Status {
+  const auto refuse_them = refusing(comm, operations, count);
+  return answer_or_refuse(comm, "comm", error, refuse_them, [&]() -> Status {
     TensorLists lists;
-    const auto made = called_group("fabring_start_group", comm, operations, count, lists, error);
-    if (!made) return made.error();
-    if (works == nullptr && count > 0) return refuse_all(comm, operations, count, null_argument("works"));
+    const auto made = operations_of("fabring_start_group", comm, operations, count, lists);
+    if (!made) return refuse_them(made.error());
+    if (works == nullptr && count > 0) return refuse_them(null_argument("works"));
     std::vector<std::unique_ptr<fabring_work>> handles;
     for (std::size_t i = 0; i < count; ++i) handles.push_back(std::make_unique<fabring_work>(fabring::Work()));
     std::vector<fabring::Work> started = comm->value.start_group(*made);
@@ -135,19 +129,14 @@ fabring_status_code fabring_start_group(fabring_comm* comm, const fabring_operat
 
 fabring_status_code fabring_prepare(fabring_comm* comm, const fabring_operation* operation, fabring_prepared** prepared,
                                     fabring_error* error) {
-  if (prepared == nullptr || !is_usable(error)) {
-    if (prepared != nullptr) *prepared = nullptr;
-    return act(error, [&]() -> Status {
-      FABRING_TRY(check_handle(comm, "comm"));
-      return refuse(comm, operation, prepared == nullptr ? null_argument("prepared") : error_not_initialised());
-    });
-  }
-  return make_handle(prepared, "prepared", error, [&]() -> fabring::Result<fabring::Prepared> {
-    FABRING_TRY(check_handle(comm, "comm"));
+  if (prepared != nullptr) *prepared = nullptr;
+  const auto refuse_it = refusing(comm, operation);
+  return answer_or_refuse(comm, "comm", error, refuse_it, [&]() -> Status {
+    if (prepared == nullptr) return refuse_it(null_argument("prepared"));
     TensorLists lists;
-    const auto made = called_operation("fabring_prepare", comm, operation, lists, error);
-    if (!made) return made.error();
-    return comm->value.prepare(*made);
+    const auto made = operation_of("fabring_prepare", comm, operation, lists);
+    if (!made) return refuse_it(made.error());
+    return give_handle(comm->value.prepare(*made), prepared);
   });
 }
 
@@ -165,19 +154,14 @@ fabring_status_code fabring_explain(const fabring_comm* comm, const fabring_oper
 }
 
 fabring_status_code fabring_prepared_run(fabring_prepared* prepared, fabring_error* error) {
-  return act(error, [&]() -> Status {
-    FABRING_TRY(check_handle(prepared, "prepared"));
-    if (!is_usable(error)) return refuse(prepared, error_not_initialised());
-    return prepared->value.run();
-  });
+  return answer_or_refuse(prepared, "prepared", error, refusing(prepared), [&] { return prepared->value.run(); });
 }
 
 fabring_status_code fabring_prepared_start(fabring_prepared* prepared, fabring_work** work, fabring_error* error) {
   if (work != nullptr) *work = nullptr;
-  return act(error, [&]() -> Status {
-    FABRING_TRY(check_handle(prepared, "prepared"));
-    if (!is_usable(error)) return refuse(prepared, error_not_initialised());
-    if (work == nullptr) return refuse(prepared, null_argument("work"));
+  const auto refuse_it = refusing(prepared);
+  return answer_or_refuse(prepared, "prepared", error, refuse_it, [&]() -> Status {
+    if (work == nullptr) return refuse_it(null_argument("work"));
     return begin(work, [&] { return prepared->value.start(); });
   });
 }
@@ -185,10 +169,9 @@ fabring_status_code fabring_prepared_start(fabring_prepared* prepared, fabring_w
 fabring_status_code fabring_prepared_start_on(fabring_prepared* prepared, void* stream, fabring_work** work,
                                               fabring_error* error) {
   if (work != nullptr) *work = nullptr;
-  return act(error, [&]() -> Status {
-    FABRING_TRY(check_handle(prepared, "prepared"));
-    if (!is_usable(error)) return refuse(prepared, error_not_initialised());
-    if (work == nullptr) return refuse(prepared, null_argument("work"));
+  const auto refuse_it = refusing(prepared);
+  return answer_or_refuse(prepared, "prepared", error, refuse_it, [&]() -> Status {
+    if (work == nullptr) return refuse_it(null_argument("work"));
     return begin(work, [&] { return prepared->value.start_on(stream); });
   });
 }
@@ -196,14 +179,14 @@ fabring_status_code fabring_prepared_start_on(fabring_prepared* prepared, void* 
 fabring_status_code fabring_prepared_free(fabring_prepared* prepared) { return free_handle(prepared, "prepared"); }
 
 fabring_status_code fabring_work_wait(fabring_work* work, fabring_error* error) {
-  return act(error, [&]() -> Status {
+  return act_anyway(error, [&]() -> Status {
     FABRING_TRY(check_handle(work, "work"));
     return work->value.wait();
   });
 }
 
 fabring_status_code fabring_work_wait_for(fabring_work* work, std::uint64_t nanoseconds, fabring_error* error) {
-  return act(error, [&]() -> Status {
+  return act_anyway(error, [&]() -> Status {
     FABRING_TRY(check_handle(work, "work"));
     constexpr std::uint64_t most = std::numeric_limits<std::int64_t>::max();
     return work->value.wait_for(std::chrono::nanoseconds(static_cast<std::int64_t>(std::min(nanoseconds, most))));

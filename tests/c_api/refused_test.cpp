@@ -133,7 +133,21 @@ std::vector<Case> cases() {
       {"the fabring_error was not initialised",
        [](auto* on, auto*) {
          const fabring_operation good = allreduce();
+         fabring_work* work = nullptr;
+         return with_bad_error([&](auto* bad) { return fabring_start(on, &good, &work, bad); });
+       },
+       start_allreduce, false},
+      {"the fabring_error was not initialised",
+       [](auto* on, auto*) {
+         const fabring_operation good = allreduce();
          return with_bad_error([&](auto* bad) { return fabring_run_group(on, &good, 1, bad); });
+       },
+       start_allreduce, false},
+      {"the fabring_error was not initialised",
+       [](auto* on, auto*) {
+         const fabring_operation good = allreduce();
+         fabring_work* work = nullptr;
+         return with_bad_error([&](auto* bad) { return fabring_start_group(on, &good, 1, &work, bad); });
        },
        start_allreduce, false},
       {"the fabring_error was not initialised",
@@ -151,9 +165,33 @@ std::vector<Case> cases() {
        },
        start_allreduce, false},
       {"the fabring_error was not initialised",
+       [](auto* on, auto* e) {
+         return prepared(on, e, [&](auto* made) {
+           fabring_work* work = nullptr;
+           return with_bad_error([&](auto* bad) { return fabring_prepared_start(made, &work, bad); });
+         });
+       },
+       start_allreduce, false},
+      {"the fabring_error was not initialised",
+       [](auto* on, auto* e) {
+         return prepared(on, e, [&](auto* made) {
+           fabring_work* work = nullptr;
+           return with_bad_error([&](auto* bad) { return fabring_prepared_start_on(made, nullptr, &work, bad); });
+         });
+       },
+       start_allreduce, false},
+      {"the fabring_error was not initialised",
        [](auto* on, auto*) {
          return with_bad_error([&](auto* bad) {
            return fabring_allreduce(on, values, values, 4, FABRING_TYPE_FLOAT32, FABRING_OP_SUM, bad);
+         });
+       },
+       start_allreduce, false},
+      {"the fabring_error was not initialised",
+       [](auto* on, auto*) {
+         const fabring_tensor one = {values, values, 4};
+         return with_bad_error([&](auto* bad) {
+           return fabring_grouped_allreduce(on, &one, 1, FABRING_TYPE_FLOAT32, FABRING_OP_SUM, bad);
          });
        },
        start_allreduce, false},

@@ -40,7 +40,7 @@ ALLOWED = {
                         "transports/fabric", "transports/inproc", "transports/joint", "transports/rails", "transports/shm",
                         "transports/tcp", "device/cuda", *PLANS},
     "runtime/api": {"runtime/engine", "runtime/startup"},
-    "tools": {"tools/fabring/doctor", "tools/fabring/launch", "runtime/bootstrap", "runtime/startup"},
+    "tools": {"collectives", "tools/fabring/doctor", "tools/fabring/launch", "runtime/bootstrap", "runtime/startup"},
     "tools/fabring/launch": {"tools", "runtime/bootstrap", "topology"},
     "tools/fabring/simulate": {"tools", "runtime/startup", "simulation", *PLANS},
     "tools/fabring/plan": {"tools", "tools/fabring/simulate", "runtime/engine", "runtime/startup", "simulation", *PLANS},

@@ -1,234 +1,25 @@
-// `fabring perf`: what it was asked for, understood; with -n it starts its own ranks on this host. The kinds of
-// measurement are files of their own: perf_sizes.cpp, perf_model.cpp, perf_guard.cpp.
+// `fabring perf`: its options; with -n it starts its own ranks on this host. What the options mean is in
+// perf_words.cpp, and the kinds of measurement are files of their own: perf_sizes.cpp, perf_model.cpp, perf_guard.cpp.
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
-#include <cstdlib>
-#include <initializer_list>
 #include <memory>
 
-#include "collectives/choice/overrides.hpp"
-#include "runtime/base/nearest_name.hpp"
-#include "runtime/base/parse_value.hpp"
 #include "runtime/base/settings.hpp"
 #include "tools/fabring/command.hpp"
 #include "tools/fabring/launch/own_ranks.hpp"
-#include "tools/fabring/models.hpp"
 #include "tools/fabring/option_checks.hpp"
 #include "tools/fabring/output.hpp"
 #include "tools/fabring/perf/device_memory.hpp"
 #include "tools/fabring/perf/perf_job.hpp"
 #include "tools/fabring/perf/perf_options.hpp"
-#include "tools/fabring/plan/algorithm_names.hpp"
+#include "tools/fabring/perf/perf_words.hpp"
 #include "tools/fabring/plan/file_plans.hpp"
 #include "tools/fabring/start_together.hpp"
 
 namespace fabring::tools {
 namespace {
-
-// As typed.
-struct Words {
-  std::string collective, sizes, first = "4", last = "256M", type = "float32", op = "sum", memory = "host";
-  std::string target_ms, cap_s, bucket = "25M", wire_type, timeout;
-  double factor = 2;
-  int ranks = 0, nodes = 1;
-  bool no_check = false, no_progress = false, guard = false, out_of_place = false;
-  PerfOptions options;
-  const CLI::App* command = nullptr;  // knows which were given
-};
-
-Result<Collective> read_collective(const std::string& text) {
-  const auto collective = parse_collective(text);
-  if (collective && *collective != Collective::send && *collective != Collective::recv) return *collective;
-  std::vector<std::string_view> known;
-  for (int i = 0; i < collective_count; ++i)
-    if (const auto one = static_cast<Collective>(i); one != Collective::send && one != Collective::recv)
-      known.push_back(name(one));
-  if (text.empty())
-    return wrong_argument(fmt::format("which collective? {}; or --model NAME, or --guard", fmt::join(known, ", ")));
-  return wrong_argument(
-      fmt::format("'{}' is not a collective{} (known: {})", text, did_you_mean(text, known), fmt::join(known, ", ")));
-}
-
-// What is measured, and in which formats that can be shown.
-Status read_kind(const Words& words, PerfOptions& options) {
-  options.kind = words.guard ? PerfKind::guard : !options.model.empty() ? PerfKind::model : PerfKind::sizes;
-  const char* option = options.kind == PerfKind::guard ? "--guard" : "--model";
-  if (options.kind == PerfKind::sizes) {
-    auto collective = read_collective(words.collective);
-    if (!collective) return collective.error();
-    options.collective = *collective;
-    if (!options.plot.empty() && options.collective == Collective::barrier)
-      return wrong_argument("--plot: a barrier has no bandwidth to draw");
-    return {};
-  }
-  if (!words.collective.empty())
-    return wrong_argument(
-        fmt::format("{} goes with no collective of its own: leave out '{}'", option, words.collective));
-  if (words.guard && !options.model.empty())
-    return wrong_argument("--guard and --model are two measurements: take one");
-  if (!options.plot.empty()) return wrong_argument(fmt::format("--plot draws a collective over sizes, not {}", option));
-  const bool csv = options.format == Format::csv && options.kind == PerfKind::model;
-  if (options.format != Format::table && options.format != Format::json && !csv)
-    return wrong_argument(
-        fmt::format("--format: {} has table{} and json", option, options.kind == PerfKind::model ? ", csv" : ""));
-  if (options.kind == PerfKind::guard) return {};
-  if (auto gradients = model_gradients(options.model); !gradients) return gradients.error().with_prefix("--model: ");
-  auto bucket = parse_size(words.bucket);
-  if (!bucket) return bucket.error().with_prefix("--bucket: ");
-  if (*bucket == 0) return wrong_argument("--bucket 0: a call for each tensor is measured anyway; give a size");
-  options.bucket = static_cast<std::size_t>(*bucket);
-  return {};
-}
-
-// The table has both ways, and so have JSON and CSV beside a picture. Where one way is shown, a broadcast has a single
-// buffer, as where it is used (MPI_Bcast, torch.distributed.broadcast), and so all peers are measured.
-Status read_way(const Words& words, PerfOptions& options) {
-  if (options.in_place && words.out_of_place) return wrong_argument("--in-place and --out-of-place: take one");
-  const bool no_column = options.format == Format::plain || options.format == Format::osu;
-  const bool one_way = options.format != Format::table && (no_column || options.plot.empty());
-  if (options.kind == PerfKind::sizes && options.collective == Collective::broadcast && one_way)
-    options.in_place = !words.out_of_place;
-  return {};
-}
-
-Status read_sizes(const Words& words, PerfOptions& options) {
-  const bool guard = options.kind == PerfKind::guard;
-  auto sizes = guard || !words.sizes.empty() ? parse_sizes(words.sizes.empty() ? "4,1K,16K,256K,4M" : words.sizes)
-                                             : size_steps(words.first, words.last, words.factor);
-  if (!sizes) return sizes.error().with_prefix(words.sizes.empty() ? "" : "--sizes: ");
-  options.sizes = whole_elements(*sizes, options.type);
-  if (options.kind == PerfKind::sizes && options.collective == Collective::barrier) options.sizes = {0};
-  return {};
-}
-
-Status read_wire_type(const Words& words, PerfOptions& options) {
-  const auto type = words.wire_type == "off" ? DataType::float32 : parse_data_type(words.wire_type);
-  if (!type || (*type != DataType::float32 && *type != DataType::bfloat16 && *type != DataType::float16))
-    return wrong_argument(
-        fmt::format("--wire-type '{}' is not one of off, bfloat16 (bf16), float16 (f16)", words.wire_type));
-  options.wire_type = type;
-  if (*type == DataType::float32) return {};
-  if (options.kind == PerfKind::guard)
-    return wrong_argument("--wire-type: --guard compares collectives as they are; leave it out");
-  const Collective collective = options.kind == PerfKind::sizes ? options.collective : Collective::allreduce;
-  if (!wire_type_of(collective, options, std::nullopt))
-    return wrong_argument(
-        "--wire-type is for allreduce, reduce and reduce_scatter of float32 (-d) by sum, avg or premul_sum (-o)");
-  return {};
-}
-
-// Options that a kind of measurement has no use for are refused: what they asked for would be believed of its figures.
-Status refuse_unused(const Words& words, PerfKind kind) {
-  struct Unused {
-    PerfKind kind;
-    std::initializer_list<const char*> options;
-    const char* why;
-  };
-  static const Unused all[] = {
-      {PerfKind::guard, {"-b", "-e", "-f"}, "--sizes names the sizes of --guard"},
-      {PerfKind::guard, {"-o"}, "--guard compares sums"},
-      {PerfKind::guard, {"-r"}, "the root of --guard is rank 0"},
-      {PerfKind::guard, {"-i"}, "--reps and --target-ms say how long --guard measures"},
-      {PerfKind::guard, {"--in-place", "--out-of-place"}, "--guard has input and output of its own"},
-      {PerfKind::guard, {"--no-check"}, "--guard compares times and checks no results"},
-      {PerfKind::model, {"-b", "-e", "-f", "--sizes"}, "the sizes of --model are those of its gradients"},
-      {PerfKind::model, {"-r"}, "an allreduce, which --model measures, has no root"},
-      {PerfKind::model, {"--reps", "--target-ms", "--cap-s"}, "-i says how many steps --model makes"},
-      {PerfKind::model, {"--in-place", "--out-of-place"}, "--model reduces gradients in place"},
-  };
-  for (const Unused& each : all)
-    for (const char* const option : each.options)
-      if (each.kind == kind && words.command->count(option) > 0)
-        return wrong_argument(fmt::format("{} would do nothing: {}; leave it out", option, each.why));
-  for (const char* const option : {"--target-ms", "--cap-s"})
-    if (kind == PerfKind::sizes && words.options.repetitions == 0 && words.command->count(option) > 0)
-      return wrong_argument(fmt::format("{} is for repetitions: give --reps, or leave it out", option));
-  return {};
-}
-
-// Turns the words into options. Errors are the user's.
-Status understand(Words& words) {
-  PerfOptions& options = words.options;
-  FABRING_TRY(read_kind(words, options));
-  const auto type = parse_data_type(words.type);
-  if (!type) {
-    std::vector<std::string_view> known;
-    known.reserve(data_type_count);
-    for (int i = 0; i < data_type_count; ++i) known.push_back(name(static_cast<DataType>(i)));
-    return wrong_argument(fmt::format("-d '{}' is not a data type{} (known: {})", words.type,
-                                      did_you_mean(words.type, known), fmt::join(known, ", ")));
-  }
-  options.type = *type;
-  const auto op = parse_reduce_op(words.op);
-  if (!op) {
-    std::vector<std::string_view> known;
-    known.reserve(reduce_op_count);
-    for (int i = 0; i < reduce_op_count; ++i) known.push_back(name(static_cast<ReduceOp>(i)));
-    return wrong_argument(fmt::format("-o '{}' is not a reduction{} (known: {})", words.op,
-                                      did_you_mean(words.op, known), fmt::join(known, ", ")));
-  }
-  if (!supports(*type, *op))
-    return wrong_argument(fmt::format("-o {}: {} has no such operation", name(*op), name(*type)));
-  if (*op == ReduceOp::user)
-    return wrong_argument("-o user: a function of a program's own cannot be measured from here");
-  options.op = *op;
-  if (!words.wire_type.empty()) FABRING_TRY(read_wire_type(words, options));
-  FABRING_TRY(read_sizes(words, options));
-  FABRING_TRY(read_way(words, options));
-  const auto number = [](const std::string& text, const char* unit, std::chrono::milliseconds& into) -> Status {
-    if (text.empty()) return {};
-    const bool bare = text.find_first_not_of("0123456789.") == std::string::npos;
-    auto duration = parse_duration(bare ? text + unit : text);
-    if (!duration)
-      return wrong_argument(fmt::format("'{}' is not a time: a number of {}, or one with a unit (500ms, 2s)", text,
-                                        std::string_view(unit) == "ms" ? "milliseconds" : "seconds"));
-    into = *duration;
-    return {};
-  };
-  FABRING_TRY(number(words.target_ms, "ms", options.target).with_prefix("--target-ms: "));
-  FABRING_TRY(number(words.cap_s, "s", options.cap).with_prefix("--cap-s: "));
-  if (!words.timeout.empty()) {
-    std::chrono::milliseconds timeout{};
-    FABRING_TRY(number(words.timeout, "s", timeout).with_prefix("--timeout: "));
-    options.timeout = timeout;
-  }
-  if (options.kind == PerfKind::guard && options.repetitions == 0) options.repetitions = 5;
-  if (options.kind == PerfKind::guard && words.target_ms.empty()) options.target = std::chrono::milliseconds(20);
-  options.device = words.memory == "cuda";
-  options.mapped = words.memory == "mapped";
-  if (options.device && options.kind == PerfKind::guard)
-    return wrong_argument("--memory cuda goes with a collective or --model, not with --guard");
-  FABRING_TRY(check_picture("--plot", options.plot, options.output));
-  if (!options.plot.empty() && options.plot == options.output)
-    return wrong_argument("--output and --plot name the same file");
-  options.check = !words.no_check;
-  options.progress = !words.no_progress;
-  Config scratch;  // what the settings would refuse is refused here, before anything is started
-  if (!options.transport.empty()) {
-    const Setting& row = *find_setting("FABRING_TRANSPORT");
-    FABRING_TRY(row.read(row, options.transport, scratch).with_prefix("--transport: "));
-  }
-  if (!options.algorithm.empty()) {
-    const auto overrides = parse_overrides(options.algorithm);
-    if (!overrides) return overrides.error().with_prefix("--algorithm: ");
-    const auto matters = [&](const Override& rule) {
-      const bool about_it = !rule.collective || *rule.collective == options.collective;
-      return about_it && (!rule.algorithm || rule.any_direct || rule.algorithm_for(options.collective));
-    };
-    // --model measures allreduce, which is the collective then too.
-    if (options.kind != PerfKind::guard && std::none_of(overrides->begin(), overrides->end(), matters))
-      return no_such_algorithm(options.algorithm, options.collective);
-  }
-  if (options.plan.empty()) return {};
-  if (options.kind != PerfKind::sizes)
-    return wrong_argument("--plan goes with the collective that its plans are of, not with --model or --guard");
-  if (!options.algorithm.empty()) return wrong_argument("--plan and --algorithm: take one");
-  if (options.device)
-    return wrong_argument("--plan: plans of a file run on memory of the host; leave out --memory cuda");
-  return {};
-}
 
 int could_not_run(const Status& status) {
   complain("perf", status.to_string());
@@ -260,14 +51,14 @@ int measure(const PerfOptions& options, const Environment& environment) {
   return exit_wrong;
 }
 
-bool ranks_are_threads(const PerfOptions& options) {
-  const char* const setting = std::getenv("FABRING_TRANSPORT");
-  return (options.transport.empty() && setting != nullptr ? setting : options.transport) == "inproc";
+bool ranks_are_threads(const PerfOptions& options, const Environment& environment) {
+  if (!options.transport.empty()) return options.transport == "inproc";
+  const auto setting = environment.find("FABRING_TRANSPORT");
+  return setting != environment.end() && setting->second == "inproc";
 }
 
-int run(Words& words, const Session& session) {
+int run(PerfWords& words, const Session& session) {
   Status status = understand(words);
-  if (status.ok()) status = refuse_unused(words, words.options.kind);
   if (status.ok() && !session.command.empty()) status = wrong_argument("nothing may follow --");
   if (status.ok() && words.nodes > 1 && words.ranks < words.nodes)
     status = wrong_argument(fmt::format("--split-nodes {} needs -n with at least as many ranks", words.nodes));
@@ -293,14 +84,15 @@ int run(Words& words, const Session& session) {
       return exit_usage;
     }
   }
-  if (words.ranks == 0) return measure(words.options, process_environment());
+  const Environment own = process_environment();
+  if (words.ranks == 0) return measure(words.options, own);
   if (words.options.device && !(status = DeviceMemory::check()).ok())
     return could_not_run(status.with_prefix("--memory cuda: "));
   // Rank 0 writes them; found out here, no rank waits for one that could not.
   if (!(status = Output::check(words.options.output)).ok()) return could_not_run(status);
   if (!(status = Output::check(words.options.plot, "--plot")).ok()) return could_not_run(status);
   const auto of_thread = [&](const Environment& environment) { return measure(words.options, environment); };
-  const auto code = ranks_are_threads(words.options)
+  const auto code = ranks_are_threads(words.options, own)
                         ? run_own_ranks_as_threads(of_thread, words.ranks, "perf", words.nodes)
                         : run_own_ranks(session.arguments, words.ranks, "perf", words.nodes);
   return code ? *code : could_not_run(code.error());
@@ -309,7 +101,7 @@ int run(Words& words, const Session& session) {
 }  // namespace
 
 void add_perf(CLI::App& app, Session& session) {
-  auto words = std::make_shared<Words>();
+  auto words = std::make_shared<PerfWords>();
   PerfOptions& options = words->options;
   CLI::App* command = app.add_subcommand("perf", "Measure and check collectives");
   words->command = command;

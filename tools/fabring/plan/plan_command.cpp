@@ -15,15 +15,14 @@
 #include "collectives/ownership.hpp"
 #include "collectives/plan_json.hpp"
 #include "collectives/prove.hpp"
-#include "runtime/base/nearest_name.hpp"
 #include "runtime/base/parse_value.hpp"
 #include "runtime/base/whole_file.hpp"
 #include "runtime/startup/machine_file.hpp"
 #include "simulation/schedule.hpp"
 #include "tools/fabring/command.hpp"
+#include "tools/fabring/operand_words.hpp"
 #include "tools/fabring/option_checks.hpp"
 #include "tools/fabring/output.hpp"
-#include "tools/fabring/plan/algorithm_names.hpp"
 #include "tools/fabring/plan/node_layout.hpp"
 #include "tools/fabring/plan/proof_json.hpp"
 #include "tools/fabring/simulate/prices.hpp"
@@ -49,25 +48,6 @@ struct World {
   int ranks() const { return static_cast<int>(node_of.size()); }
   int nodes() const { return node_of.back() + 1; }
 };
-
-std::vector<std::string_view> collectives_with_plans() {
-  std::vector<std::string_view> names;
-  for (int i = 0; i < collective_count; ++i) {
-    const auto collective = static_cast<Collective>(i);
-    const auto all = all_algorithms();
-    const auto has = [&](Algorithm algorithm) { return has_algorithm(collective, algorithm); };
-    if (std::any_of(all.begin(), all.end(), has)) names.push_back(name(collective));
-  }
-  return names;
-}
-
-Result<Collective> collective_named(const std::string& text) {
-  const auto names = collectives_with_plans();
-  const auto collective = parse_collective(text);
-  if (collective && std::find(names.begin(), names.end(), name(*collective)) != names.end()) return *collective;
-  return wrong_argument(
-      fmt::format("'{}' has no plans; these have: {}{}", text, fmt::join(names, ", "), did_you_mean(text, names)));
-}
 
 struct AlgorithmChoice {
   Algorithm algorithm = Algorithm::ring;
@@ -95,10 +75,10 @@ Result<AlgorithmChoice> choose(const PlanOptions& options, Collective collective
 }
 
 Status read_operands(const PlanOptions& options, World& world) {
-  const auto type = parse_data_type(options.type);
-  const auto op = options.op.empty() ? ReduceOp::sum : parse_reduce_op(options.op);
-  if (!type) return wrong_argument(fmt::format("-d '{}' is not a data type", options.type));
-  if (!op) return wrong_argument(fmt::format("-o '{}' is not a reduction: sum, prod, min, max, avg, ...", options.op));
+  const auto type = read_type(options.type);
+  if (!type) return type.error();
+  const auto op = read_operation(options.op.empty() ? "sum" : options.op);
+  if (!op) return op.error();
   world.type = *type;
   world.op = *op;
   auto count = parse_size(options.count.empty() ? "1M" : options.count);
@@ -124,8 +104,8 @@ Status check_operands(const World& world) {
 /// Plans that are made here.
 Result<World> make_world(const PlanOptions& options) {
   World world;
-  if (options.collective.empty()) return wrong_argument("which collective? Or --load a file with plans");
-  const auto collective = collective_named(options.collective);
+  if (options.collective.empty()) return wrong_argument(which_collective() + "; or --load a file with plans");
+  const auto collective = read_collective(options.collective);
   if (!collective) return collective.error();
   auto node_of = node_layout(options.nodes, options.ranks);
   if (!node_of) return node_of.error();
@@ -173,7 +153,7 @@ Result<World> make_world(const PlanOptions& options) {
 /// What was said about the plans of a file must be true of them: else other plans would be proved than were meant.
 Status check_wishes(const PlanOptions& options, const World& world) {
   if (!options.collective.empty()) {
-    const auto wanted = collective_named(options.collective);
+    const auto wanted = read_collective(options.collective);
     if (!wanted) return wanted.error();
     if (*wanted != world.plans[0].collective)
       return wrong_argument(fmt::format("--load {}: its plans are of {}, not {}", options.load,

@@ -8,7 +8,7 @@
 #include "runtime/base/nearest_name.hpp"
 #include "runtime/base/parse_value.hpp"
 #include "runtime/startup/machine_file.hpp"
-#include "tools/fabring/option_checks.hpp"
+#include "tools/fabring/operand_words.hpp"
 
 namespace fabring::tools {
 namespace {
@@ -21,7 +21,6 @@ Result<std::vector<Algorithm>> read_algorithms(const std::string& text, Collecti
     known.push_back(name(each));
     if (text.empty()) algorithms.push_back(each);
   }
-  if (known.empty()) return wrong_argument(fmt::format("'{}' has no plans", name(collective)));
   if (text.empty()) return algorithms;
   auto items = parse_list(text);
   if (!items) return items.error().with_prefix("--algorithm: ");
@@ -55,17 +54,9 @@ Status read_stragglers(const std::string& text, std::uint64_t seed, simulation::
 
 Result<SimulatedWorlds> understand(const SimulateOptions& options) {
   SimulatedWorlds wanted;
-  if (options.collective.empty() && !options.show_machine)
-    return wrong_argument("which collective? allreduce, broadcast, ...");
-  const auto collective =
-      options.collective.empty() ? std::optional(Collective::allreduce) : parse_collective(options.collective);
-  if (!collective) {
-    std::vector<std::string_view> names;
-    names.reserve(collective_count);
-    for (int i = 0; i < collective_count; ++i) names.push_back(name(static_cast<Collective>(i)));
-    return wrong_argument(
-        fmt::format("'{}' is not a collective{}", options.collective, did_you_mean(options.collective, names)));
-  }
+  if (options.collective.empty() && !options.show_machine) return wrong_argument(which_collective());
+  const auto collective = read_collective(options.collective.empty() ? "allreduce" : options.collective);
+  if (!collective) return collective.error();
   wanted.forecast.collective = *collective;
   auto machine = read_machine(options.machine, "--machine");
   if (!machine) return machine.error();

@@ -1,0 +1,224 @@
+#include "tools/fabring/perf/perf_words.hpp"
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <initializer_list>
+#include <string_view>
+
+#include "collectives/choice/overrides.hpp"
+#include "runtime/base/parse_value.hpp"
+#include "tools/fabring/command.hpp"
+#include "tools/fabring/models.hpp"
+#include "tools/fabring/operand_words.hpp"
+#include "tools/fabring/output.hpp"
+
+namespace fabring::tools {
+namespace {
+
+// What is measured, and in which formats that can be shown.
+Status read_kind(const PerfWords& words, PerfOptions& options) {
+  options.kind = words.guard ? PerfKind::guard : !options.model.empty() ? PerfKind::model : PerfKind::sizes;
+  const char* option = options.kind == PerfKind::guard ? "--guard" : "--model";
+  if (options.kind == PerfKind::sizes) {
+    if (words.collective.empty()) return wrong_argument(which_collective() + "; or --model NAME, or --guard");
+    const auto collective = read_collective(words.collective);
+    if (!collective) return collective.error();
+    options.collective = *collective;
+    if (!options.plot.empty() && options.collective == Collective::barrier)
+      return wrong_argument("--plot: a barrier has no bandwidth to draw");
+    return {};
+  }
+  if (!words.collective.empty())
+    return wrong_argument(
+        fmt::format("{} goes with no collective of its own: leave out '{}'", option, words.collective));
+  if (words.guard && !options.model.empty())
+    return wrong_argument("--guard and --model are two measurements: take one");
+  if (!options.plot.empty()) return wrong_argument(fmt::format("--plot draws a collective over sizes, not {}", option));
+  const bool csv = options.format == Format::csv && options.kind == PerfKind::model;
+  if (options.format != Format::table && options.format != Format::json && !csv)
+    return wrong_argument(
+        fmt::format("--format: {} has table{} and json", option, options.kind == PerfKind::model ? ", csv" : ""));
+  if (options.kind == PerfKind::guard) return {};
+  if (auto gradients = model_gradients(options.model); !gradients) return gradients.error().with_prefix("--model: ");
+  auto bucket = parse_size(words.bucket);
+  if (!bucket) return bucket.error().with_prefix("--bucket: ");
+  if (*bucket == 0) return wrong_argument("--bucket 0: a call for each tensor is measured anyway; give a size");
+  options.bucket = static_cast<std::size_t>(*bucket);
+  return {};
+}
+
+// The table has both ways, and so have JSON and CSV beside a picture. Where one way is shown, a broadcast has a single
+// buffer, as where it is used (MPI_Bcast, torch.distributed.broadcast), and so all peers are measured.
+Status read_way(const PerfWords& words, PerfOptions& options) {
+  if (options.in_place && words.out_of_place) return wrong_argument("--in-place and --out-of-place: take one");
+  const bool no_column = options.format == Format::plain || options.format == Format::osu;
+  const bool one_way = options.format != Format::table && (no_column || options.plot.empty());
+  if (options.kind == PerfKind::sizes && options.collective == Collective::broadcast && one_way)
+    options.in_place = !words.out_of_place;
+  return {};
+}
+
+Status read_sizes(const PerfWords& words, PerfOptions& options) {
+  const bool guard = options.kind == PerfKind::guard;
+  auto sizes = guard || !words.sizes.empty() ? parse_sizes(words.sizes.empty() ? "4,1K,16K,256K,4M" : words.sizes)
+                                             : size_steps(words.first, words.last, words.factor);
+  if (!sizes) return sizes.error().with_prefix(words.sizes.empty() ? "" : "--sizes: ");
+  options.sizes = whole_elements(*sizes, options.type);
+  if (options.kind == PerfKind::sizes && options.collective == Collective::barrier) options.sizes = {0};
+  return {};
+}
+
+Status read_wire_type(const PerfWords& words, PerfOptions& options) {
+  if (words.wire_type.empty()) return {};
+  const auto setting = read_as_setting("FABRING_WIRE_TYPE", "--wire-type", words.wire_type);
+  if (!setting) return setting.error();
+  options.wire_type = setting->wire_type.value_or(DataType::float32);  // off, whatever the environment says
+  if (!setting->wire_type) return {};
+  if (options.kind == PerfKind::guard)
+    return wrong_argument("--wire-type: --guard compares collectives as they are; leave it out");
+  const Collective collective = options.kind == PerfKind::sizes ? options.collective : Collective::allreduce;
+  if (!wire_type_of(collective, options, std::nullopt))
+    return wrong_argument(
+        "--wire-type is for allreduce, reduce and reduce_scatter of float32 (-d) by sum, avg or premul_sum (-o)");
+  return {};
+}
+
+// Options that a kind of measurement has no use for are refused: what they asked for would be believed of its figures.
+Status refuse_unused(const PerfWords& words) {
+  const PerfKind kind = words.options.kind;
+  struct Unused {
+    PerfKind kind;
+    std::initializer_list<const char*> options;
+    const char* why;
+  };
+  static const Unused all[] = {
+      {PerfKind::guard, {"-b", "-e", "-f"}, "--sizes names the sizes of --guard"},
+      {PerfKind::guard, {"-o"}, "--guard compares sums"},
+      {PerfKind::guard, {"-r"}, "the root of --guard is rank 0"},
+      {PerfKind::guard, {"-i"}, "--reps and --target-ms say how long --guard measures"},
+      {PerfKind::guard, {"--in-place", "--out-of-place"}, "--guard has input and output of its own"},
+      {PerfKind::guard, {"--no-check"}, "--guard compares times and checks no results"},
+      {PerfKind::model, {"-b", "-e", "-f", "--sizes"}, "the sizes of --model are those of its gradients"},
+      {PerfKind::model, {"-r"}, "an allreduce, which --model measures, has no root"},
+      {PerfKind::model, {"--reps", "--target-ms", "--cap-s"}, "-i says how many steps --model makes"},
+      {PerfKind::model, {"--in-place", "--out-of-place"}, "--model reduces gradients in place"},
+  };
+  for (const Unused& each : all)
+    for (const char* const option : each.options)
+      if (each.kind == kind && words.command->count(option) > 0)
+        return wrong_argument(fmt::format("{} would do nothing: {}; leave it out", option, each.why));
+  for (const char* const option : {"--target-ms", "--cap-s"})
+    if (kind == PerfKind::sizes && words.options.repetitions == 0 && words.command->count(option) > 0)
+      return wrong_argument(fmt::format("{} is for repetitions: give --reps, or leave it out", option));
+  return {};
+}
+
+Status read_type_and_operation(const PerfWords& words, PerfOptions& options) {
+  const auto type = read_type(words.type);
+  if (!type) return type.error();
+  const auto op = read_operation(words.op);
+  if (!op) return op.error();
+  if (!supports(*type, *op))
+    return wrong_argument(fmt::format("-o {}: {} has no such operation", name(*op), name(*type)));
+  if (*op == ReduceOp::user)
+    return wrong_argument("-o user: a function of a program's own cannot be measured from here");
+  options.type = *type;
+  options.op = *op;
+  return {};
+}
+
+/// Without a unit it is a number of `unit`.
+Status read_time(const std::string& text, std::string_view unit, std::chrono::milliseconds& into) {
+  if (text.empty()) return {};
+  const bool bare = text.find_first_not_of("0123456789.") == std::string::npos;
+  auto duration = parse_duration(bare ? text + std::string(unit) : text);
+  if (!duration)
+    return wrong_argument(fmt::format("'{}' is not a time: a number of {}, or one with a unit (500ms, 2s)", text,
+                                      unit == "ms" ? "milliseconds" : "seconds"));
+  into = *duration;
+  return {};
+}
+
+Status read_times(const PerfWords& words, PerfOptions& options) {
+  FABRING_TRY(read_time(words.target_ms, "ms", options.target).with_prefix("--target-ms: "));
+  FABRING_TRY(read_time(words.cap_s, "s", options.cap).with_prefix("--cap-s: "));
+  if (!words.timeout.empty()) {
+    std::chrono::milliseconds timeout{};
+    FABRING_TRY(read_time(words.timeout, "s", timeout).with_prefix("--timeout: "));
+    options.timeout = timeout;
+  }
+  if (options.kind == PerfKind::guard && options.repetitions == 0) options.repetitions = 5;
+  if (options.kind == PerfKind::guard && words.target_ms.empty()) options.target = std::chrono::milliseconds(20);
+  return {};
+}
+
+Status read_memory(const PerfWords& words, PerfOptions& options) {
+  options.device = words.memory == "cuda";
+  options.mapped = words.memory == "mapped";
+  if (options.device && options.kind == PerfKind::guard)
+    return wrong_argument("--memory cuda goes with a collective or --model, not with --guard");
+  return {};
+}
+
+Status check_files(const PerfOptions& options) {
+  FABRING_TRY(check_picture("--plot", options.plot, options.output));
+  if (!options.plot.empty() && options.plot == options.output)
+    return wrong_argument("--output and --plot name the same file");
+  return {};
+}
+
+/// What the settings would refuse is refused here, before anything is started.
+Status check_transport(const PerfOptions& options) {
+  if (options.transport.empty()) return {};
+  const auto setting = read_as_setting("FABRING_TRANSPORT", "--transport", options.transport);
+  return setting ? Status() : setting.error();
+}
+
+Status check_algorithm(const PerfOptions& options) {
+  if (options.algorithm.empty()) return {};
+  const auto overrides = parse_overrides(options.algorithm);
+  if (!overrides) return overrides.error().with_prefix("--algorithm: ");
+  const auto matters = [&](const Override& rule) {
+    const bool about_it = !rule.collective || *rule.collective == options.collective;
+    return about_it && (!rule.algorithm || rule.any_direct || rule.algorithm_for(options.collective));
+  };
+  // --model measures allreduce, which is the collective then too.
+  if (options.kind != PerfKind::guard && std::none_of(overrides->begin(), overrides->end(), matters))
+    return no_such_algorithm(options.algorithm, options.collective);
+  return {};
+}
+
+Status check_plan_option(const PerfOptions& options) {
+  if (options.plan.empty()) return {};
+  if (options.kind != PerfKind::sizes)
+    return wrong_argument("--plan goes with the collective that its plans are of, not with --model or --guard");
+  if (!options.algorithm.empty()) return wrong_argument("--plan and --algorithm: take one");
+  if (options.device)
+    return wrong_argument("--plan: plans of a file run on memory of the host; leave out --memory cuda");
+  return {};
+}
+
+}  // namespace
+
+Status understand(PerfWords& words) {
+  PerfOptions& options = words.options;
+  FABRING_TRY(read_kind(words, options));
+  FABRING_TRY(read_type_and_operation(words, options));
+  FABRING_TRY(read_wire_type(words, options));
+  FABRING_TRY(read_sizes(words, options));
+  FABRING_TRY(read_way(words, options));
+  FABRING_TRY(read_times(words, options));
+  FABRING_TRY(read_memory(words, options));
+  FABRING_TRY(check_files(options));
+  options.check = !words.no_check;
+  options.progress = !words.no_progress;
+  FABRING_TRY(check_transport(options));
+  FABRING_TRY(check_algorithm(options));
+  FABRING_TRY(check_plan_option(options));
+  return refuse_unused(words);
+}
+
+}  // namespace fabring::tools

@@ -335,12 +335,6 @@ std::string plans_to_json(std::span<const Plan> plans) {
   return text + "\n]\n";
 }
 
-Result<Plan> plan_from_json(std::string_view text) {
-  const auto json = parse(text);
-  if (!json) return json.error();
-  return plan_from(*json, "the plan");
-}
-
 Result<std::vector<Plan>> plans_from_json(std::string_view text) {
   const auto json = parse(text);
   if (!json) return json.error();

@@ -41,7 +41,4 @@ inline constexpr std::size_t most_overrides = 64;
 /// Errors: invalid_argument, saying which rule, what is wrong with it, and the nearest name that exists.
 Result<std::vector<Override>> parse_overrides(std::string_view text);
 
-/// As parse_overrides() reads it: "allreduce:65536-4194304:circulant".
-std::string to_text(const std::vector<Override>& overrides);
-
 }  // namespace fabring

@@ -28,7 +28,7 @@ class Log {
   /// part of the rest, and cuts those that are longer than a pipe takes in one piece. The next line of any thread says
   /// how many were dropped.
   static void never_wait();
-  /// May lines of the calling thread wait?
+  /// May lines of the calling thread wait? For tests.
   static bool may_wait();
 
  private:

@@ -102,7 +102,7 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   void abort(CommunicatorCore& communicator, std::string reason);
   Status leave();
   Traffic traffic();
-  /// Operations that were run at once in their caller's thread, from beginning to end.
+  /// Operations that were run at once in their caller's thread, from beginning to end. For tests: nothing else tells.
   std::uint64_t ran_at_once() const { return ran_at_once_.load(std::memory_order_relaxed); }
   /// What this rank is doing. Within half a second, whatever its threads do.
   RankState state();

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "collectives/cost/predict.hpp"
+#include "tests/support/override_text.hpp"
 
 namespace fabring {
 namespace {
@@ -247,14 +248,14 @@ TEST(Overrides, AreReadAndWritten) {
                            "4096:ring,auto", "allreduce:auto"}) {
     const auto rules = parse_overrides(text);
     ASSERT_TRUE(rules) << rules.error().message();
-    EXPECT_EQ(to_text(*rules), text);
+    EXPECT_EQ(fixture::to_text(*rules), text);
   }
   EXPECT_EQ(parse_overrides("allreduce:-4M:ring")->front().most, 4 * mebi);
   EXPECT_EQ(parse_overrides("64K-:ring")->front().least, 64 * kibi);
   EXPECT_TRUE(parse_overrides("")->empty());
   const auto spaced = parse_overrides("allreduce: 64K-4M : ring");
   ASSERT_TRUE(spaced) << spaced.error().message();
-  EXPECT_EQ(to_text(*spaced), to_text(*parse_overrides("allreduce:64K-4M:ring")));
+  EXPECT_EQ(fixture::to_text(*spaced), fixture::to_text(*parse_overrides("allreduce:64K-4M:ring")));
   EXPECT_EQ(parse_overrides("direct")->front().algorithm_for(Collective::allreduce), Algorithm::direct_two_shot);
 }
 

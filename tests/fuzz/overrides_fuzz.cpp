@@ -3,6 +3,7 @@
 #include "collectives/choice/overrides.hpp"
 
 #include "tests/fuzz/targets.hpp"
+#include "tests/support/override_text.hpp"
 
 namespace fabring::fuzz::overrides {
 
@@ -10,7 +11,7 @@ void run(std::string_view input) {
   const auto rules = parse_overrides(input);
   if (!rules) return require(rules.error().code() == ErrorCode::invalid_argument, "what is refused says why");
   require(rules->size() <= most_overrides, "rules are bounded");
-  const auto again = parse_overrides(to_text(*rules));
+  const auto again = parse_overrides(fixture::to_text(*rules));
   require(again && *again == *rules, "rules stay what they are");
 }
 

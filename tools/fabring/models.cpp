@@ -143,8 +143,6 @@ std::uint64_t Gradient::elements() const {
   });
 }
 
-std::span<const std::string_view> model_names() { return known_models; }
-
 Result<std::vector<Gradient>> model_gradients(std::string_view model) {
   if (model == "resnet50") return resnet50();
   if (model == "vgg16") return vgg16();

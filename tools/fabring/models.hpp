@@ -18,10 +18,8 @@ struct Gradient {
   std::uint64_t elements() const;
 };
 
-/// resnet50, vgg16, bert-base, gpt2.
-std::span<const std::string_view> model_names();
-
-/// Also "1000x256": so many tensors of so many elements. Errors: invalid_argument, with the nearest name.
+/// Of resnet50, vgg16, bert-base or gpt2; or of "1000x256": so many tensors of so many elements. Errors:
+/// invalid_argument, with the nearest name.
 Result<std::vector<Gradient>> model_gradients(std::string_view model);
 
 std::uint64_t total_elements(std::span<const Gradient> gradients);

@@ -9,7 +9,7 @@ namespace fabring::cuda::kernels {
 
 /// None in a build without nvcc.
 std::span<const void* const> images();
-/// How long each is, for those who look into them.
+/// How long each is; for tests, which look into them.
 std::span<const std::size_t> image_bytes();
 
 }  // namespace fabring::cuda::kernels

@@ -303,6 +303,19 @@ TEST(Arguments, that_are_wrong_are_refused_and_the_communicator_stays_usable) {
   EXPECT_EQ(code(data.data(), data.data(), 64), ErrorCode::ok);
 }
 
+TEST(Communicator, starts_a_list_of_tensors) {
+  ThreadWorld world(2);
+  world.run([](Rank rank, Communicator all) {
+    std::array<float, 2> first{1, 2};
+    float second = static_cast<float>(rank), sum = 0;
+    const std::array tensors{Tensor{first.data(), first.data(), first.size()}, Tensor{&second, &sum, 1}};
+    Work work = all.grouped_allreduce_async(tensors, DataType::float32, ReduceOp::sum);
+    EXPECT_TRUE(work.wait().ok()) << work.status().to_string();
+    EXPECT_EQ(first, (std::array<float, 2>{2, 4}));
+    EXPECT_EQ(sum, 1.F);
+  });
+}
+
 TEST(Communicator, of_one_rank_gives_truth_values) {
   ThreadWorld world(1);
   Communicator all = world.world(0);

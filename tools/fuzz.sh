@@ -5,18 +5,24 @@
 # gone on with the next time: FUZZ_CORPUS, or ~/.cache/fabring-fuzz. Needs clang 14; CC and CXX name another.
 # Exit code: 1 if anything was found.
 set -euo pipefail
-cd "$(dirname "$0")/.."
 runs=100000
 seconds=0
 wanted=()
-while (($# > 0)); do
+while (($# > 0)); do  # before anything is installed
   case $1 in
-    --runs) runs=$2; shift 2 ;;
-    --target) wanted+=("$2"); shift 2 ;;
-    --seconds) seconds=$2; shift 2 ;;
-    *) sed -n '2,6s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+    -h | --help) sed -n '2,6s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    --runs | --target | --seconds) ;;
+    *) echo "fuzz.sh: '$1' is none of --runs, --target and --seconds; --help says what they do" >&2; exit 2 ;;
   esac
+  (($# > 1)) || { echo "fuzz.sh: $1 needs a value; --help says which" >&2; exit 2; }
+  case $1 in
+    --runs) runs=$2 ;;
+    --target) wanted+=("$2") ;;
+    --seconds) seconds=$2 ;;
+  esac
+  shift 2
 done
+cd "$(dirname "$0")/.."
 if [[ -z ${CXX:-} ]] && ! command -v clang++-14 >/dev/null; then tools/setup.sh fuzz; fi
 export CC=${CC:-clang-14} CXX=${CXX:-clang++-14}
 cmake --preset fuzz -DCMAKE_C_COMPILER="$CC" -DCMAKE_CXX_COMPILER="$CXX" >/dev/null

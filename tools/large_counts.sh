@@ -3,8 +3,16 @@
 # of 4500 MiB of int8 on two ranks, over tcp, shm and fabric if it is built (or the transports given as arguments). Needs 10 GiB of free memory (alltoall
 # 20 GiB, or it is left out) and some minutes of each; too much for a test, which has far_blocks_test.cpp.
 set -euo pipefail
+for word in "$@"; do
+  case $word in
+    -h | --help) sed -n '2,4s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    tcp | shm | fabric) ;;
+    *) echo "large_counts.sh: '$word' is none of the transports tcp, shm and fabric; --help says what it does" >&2; exit 2 ;;
+  esac
+done
 cd "$(dirname "$0")/.."
 fabring=${FABRING_CLI:-build/dev/tools/fabring}
+command -v "$fabring" >/dev/null || { echo "large_counts.sh: no $fabring: build it first (tools/test.sh, or cmake --build build/dev --target fabring-cli)" >&2; exit 3; }
 left_out=0
 measure() { # COLLECTIVE TRANSPORT GIB OPTION ...
   local free

@@ -4,7 +4,8 @@
 # suite has a walk through it (matrix_test.cpp). A word is a part of the names of tests: tools/matrix.sh allreduce_by_ring
 set -euo pipefail
 case ${1:-} in -h | --help) sed -n '2,4s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
-(($# < 2)) || { echo "matrix.sh: one word, a part of the names of tests; there are $#" >&2; exit 2; }
+[[ ${1:-} != -* ]] || { echo "matrix.sh: it takes a part of the names of tests and no options, but got: $1" >&2; exit 2; }
+(($# < 2)) || { echo "matrix.sh: one word, a part of the names of tests, but got: $*" >&2; exit 2; }
 cd "$(dirname "$0")/.."
 test=${FABRING_ENGINE_TEST:-build/dev/tests/runtime/engine/engine_test}
 [[ -x $test ]] || { echo "matrix.sh: no $test: build it first (tools/test.sh, or cmake --build build/dev --target engine_test)" >&2; exit 3; }

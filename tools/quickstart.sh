@@ -3,12 +3,11 @@
 # and hierarchical, and through shared memory, and a small data-parallel training on real images. 4 to 6 minutes on 2 cores,
 # most of it building.
 set -euo pipefail
-if (($# > 0)); then  # it takes no options
-  sed -n '2,4s/^# //p' "$0"
-  [[ $1 == --help || $1 == -h ]] && exit 0
-  echo "quickstart: it takes no options, but got: $*" >&2
-  exit 2
-fi
+case ${1:-} in
+  '') ;;
+  -h | --help) sed -n '2,4s/^# //p' "$0"; exit 0 ;;
+  *) echo "quickstart: it takes no options, but got: $*" >&2; exit 2 ;;
+esac
 cd "$(dirname "$0")/.."
 tools/setup.sh
 cmake --preset release -DFABRING_BUILD_TESTS=OFF -DFABRING_BUILD_BENCHMARKS=OFF -DFABRING_WERROR=OFF -DFABRING_UNITY=ON -B build/quickstart >build-quickstart.log 2>&1 ||

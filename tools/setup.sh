@@ -13,6 +13,7 @@ case ${1:-} in
     echo "setup: '$1' is no preset: dev, release, asan, tsan, minimal, cuda, tidy, fuzz, torch or ci" >&2
     exit 2 ;;
 esac
+(($# < 2)) || { echo "setup: it takes one preset, but got '$2' too" >&2; exit 2; }
 packages=(
   g++ cmake ninja-build pkg-config ccache          # build
   libfabric-dev libhwloc-dev libboost-dev libhwy-dev libssl-dev libfmt-dev  # the library

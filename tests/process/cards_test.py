@@ -2,11 +2,10 @@
 network namespaces): every rank prices by the same number and speed of cards, whatever each host's say, and measures no links."""
 
 import re
-import sys
 
 import harness
 import hosts
-from harness import SKIP, Job, arguments, require, run_cases
+from harness import Job, arguments, require, run_cases
 
 GBIT = 10**9
 
@@ -22,7 +21,7 @@ def stated(options, cards, layout, bits, expected, settings=None):
     with hosts.Hosts(len(layout), cards=[["200mbit"] * number for number in cards]) as network:
         wanted = {"FABRING_PROVIDER": "verbs", "FABRING_LOG": "info", **(settings or {})}
         with Job(options.program, sum(layout), "shm,fabric", wanted, network.address(0)) as job:
-            for rank, host in enumerate(host for host, ranks in enumerate(layout) for _ in range(ranks)):
+            for rank, host in enumerate(hosts.placement(layout)):
                 job.start(rank, ["loop steps=6 sizes=4,65536,1048576", "leave"],
                           {"STATED_BITS_PER_SECOND": str(bits[host])}, prefix=network.command_prefix(host))
             job.expect_fine(60)
@@ -36,11 +35,7 @@ def stated(options, cards, layout, bits, expected, settings=None):
 
 def main():
     options = arguments(__doc__, runs=1, several_hosts=True)
-    try:
-        hosts.check_possible()
-    except hosts.NotPossible as reason:
-        print(f"SKIPPED: {reason}")
-        sys.exit(SKIP)
+    hosts.require_or_skip()
     shared = ", between memory of hosts"
     cases = [("two cards, two ranks a host", (2, 2), (2, 2), (200 * GBIT, 200 * GBIT), f"verbs, 2 cards of 200 Gbit/s (as stated){shared}"),
              ("a host with slower cards", (1, 1), (1, 1), (200 * GBIT, 50 * GBIT), f"verbs, 1 card of 50 Gbit/s (as stated){shared}"),

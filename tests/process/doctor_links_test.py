@@ -14,7 +14,7 @@ import time
 
 import harness
 import hosts
-from harness import SKIP, Failed, arguments, free_port, require, run_cases
+from harness import Failed, arguments, free_port, require, run_cases
 
 
 class Doctor:
@@ -366,11 +366,7 @@ def dies_meanwhile(options):
 
 def main():
     options = arguments(__doc__, runs=1)
-    try:
-        hosts.check_possible()
-    except hosts.NotPossible as reason:
-        print(f"SKIPPED: {reason}")
-        sys.exit(SKIP)
+    hosts.require_or_skip()
     links = [healthy, healthy_v6, one_way_block, unreachable_route, small_mtu_on_the_way, mtus_differ, wrong_interface,
              address_twice, missing_rank, late_rank, stopped_rank, settings_differ, other_secret, wrong_master]
     # A transport of its own, so that this is measured over libfabric's as well.

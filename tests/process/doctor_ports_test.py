@@ -5,12 +5,11 @@ another version."""
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 
 import hosts
 from doctor_links_test import Doctor, bad, find, only
-from harness import SKIP, arguments, require, run_cases
+from harness import arguments, require, run_cases
 
 TWO_CARDS = [["1gbit", "1gbit"]] * 3
 LIBFABRIC_PORTS = (31000, 31099)  # in the namespaces of the test, where nobody else listens
@@ -139,11 +138,7 @@ def libraries(program):
 
 def main():
     options = arguments(__doc__, runs=1, transports="fabric")
-    try:
-        hosts.check_possible()
-    except hosts.NotPossible as reason:
-        print(f"SKIPPED: {reason}")
-        sys.exit(SKIP)
+    hosts.require_or_skip()
     with_fabric = "fabric" in options.transports
     cases = [("every port, tcp", every_port, "tcp"),
              ("the second cards, one way", second_card_no_way),

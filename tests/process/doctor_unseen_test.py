@@ -17,7 +17,7 @@ import tempfile
 import harness
 import hosts
 from cable import Cable
-from harness import SKIP, Failed, Job, require
+from harness import Failed, Job, require
 
 SEVERITIES = ("warning", "critical")
 
@@ -216,11 +216,7 @@ def main():
     options = parser.parse_args()
     options.fabring = os.path.join(os.path.dirname(os.path.abspath(options.program)), "..", "..", "tools", "fabring")
     harness.slowness = options.slowness
-    try:
-        hosts.check_possible()
-    except hosts.NotPossible as why:
-        print(f"skipped: {why}")
-        sys.exit(SKIP)
+    hosts.require_or_skip()
     doctor = Doctor(options)
     try:
         usual = healthy(doctor)

@@ -6,6 +6,9 @@ import os
 import re
 import shutil
 import subprocess
+import sys
+
+from harness import SKIP
 
 networks = itertools.count()
 CONFIGURATION = "/etc/netns"  # ip netns exec mounts <here>/<namespace>/hosts over /etc/hosts
@@ -46,6 +49,28 @@ def check_possible():
         shape(probe, "eth0", "1gbit")
     finally:
         remove(probe)
+
+
+def require_or_skip(*programs):
+    """Ends the test as skipped where there can be no hosts, or where one of these programs is not built."""
+    try:
+        check_possible()
+        for program in programs:
+            if not os.path.exists(program):
+                raise NotPossible(f"needs the built command {program}")
+    except NotPossible as reason:
+        print(f"SKIPPED: {reason}")
+        sys.exit(SKIP)
+
+
+def placement(layout):
+    """The host of each rank, where `layout` has the number of ranks of each host."""
+    return [host for host, ranks in enumerate(layout) for _ in range(ranks)]
+
+
+def start(job, network, layout, commands, settings=None):
+    for rank, host in enumerate(placement(layout)):
+        job.start(rank, commands, settings, prefix=network.command_prefix(host))
 
 
 def remove(namespace):

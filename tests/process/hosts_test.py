@@ -3,26 +3,16 @@ name with addresses of both families, one that resolves late or to an address th
 FABRING_SILENCE_TIMEOUT."""
 
 import itertools
-import sys
 import time
 
 import harness
 import hosts
-from harness import SKIP, Job, arguments, require, require_error, run_cases
+from harness import Job, arguments, require, require_error, run_cases
+from hosts import placement, start
 
 LAYOUTS = ((2, 1), (2, 1, 1), (1, 1, 1, 1), (3, 2))
 ALGORITHMS = ("ring", "hierarchical", "auto")
 LOOP = "loop steps=8 sizes=4,1024,65536,1048576,4194304"
-
-
-def placement(layout):
-    """The host of each rank."""
-    return [host for host, ranks in enumerate(layout) for _ in range(ranks)]
-
-
-def start(job, network, layout, commands, settings=None):
-    for rank, host in enumerate(placement(layout)):
-        job.start(rank, commands, settings, prefix=network.command_prefix(host))
 
 
 def check_nodes(job, layout):
@@ -150,11 +140,7 @@ def main():
     options = arguments(__doc__, runs=1, several_hosts=True)
     if "fabric" in options.transports and "shm,tcp" in options.transports:
         options.transports.append("auto")
-    try:
-        hosts.check_possible()
-    except hosts.NotPossible as reason:
-        print(f"SKIPPED: {reason}")
-        sys.exit(SKIP)
+    hosts.require_or_skip()
     everything = list(itertools.product(LAYOUTS, ALGORITHMS, options.transports))
     # The short form: every layout over every transport, the algorithms in turn.
     short = [(layout, ALGORITHMS[(i + j) % 3], transport) for i, layout in enumerate(LAYOUTS)

@@ -2,20 +2,18 @@
 host, unequal numbers of cards, both cards in use, a card that leads nowhere, one that is slow, and one that is cut or goes
 silent, which is named with rank and host."""
 
-import sys
 import time
 
 import harness
 import hosts
-from harness import SKIP, Job, arguments, require, require_error, run_cases
+from harness import Job, arguments, require, require_error, run_cases
 
 RATE = "200mbit"
 LOOP = "loop steps=20 sizes=4,65536,4194304,1048576"
 
 
 def start(job, network, layout, commands, settings=None):
-    for rank, host in enumerate(host for host, ranks in enumerate(layout) for _ in range(ranks)):
-        job.start(rank, commands, {"FABRING_LOG": "info", **(settings or {})}, prefix=network.command_prefix(host))
+    hosts.start(job, network, layout, commands, {"FABRING_LOG": "info", **(settings or {})})
 
 
 def said(rank, words):
@@ -151,11 +149,7 @@ def swallowed_data(options, transport, allowed, attempts=None):
 
 def main():
     options = arguments(__doc__, runs=1, several_hosts=True)
-    try:
-        hosts.check_possible()
-    except hosts.NotPossible as reason:
-        print(f"SKIPPED: {reason}")
-        sys.exit(SKIP)
+    hosts.require_or_skip()
     two, one, three = [RATE, RATE], [RATE], [RATE, RATE, RATE]
     everything = [("2 hosts of 2 cards, 1 rank each", right_answers, [two, two], (1, 1), (0, 1)),
                   ("2 hosts of 2 cards, 2 ranks each", right_answers, [two, two], (2, 2), (0, 1)),

@@ -7,12 +7,11 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 
 import hosts
-from harness import SKIP, Failed, Rank, arguments, require, run_cases
+from harness import Failed, Rank, arguments, require, run_cases
 
 SSHD = "/usr/sbin/sshd"
 LOOP = "loop steps=8 sizes=4,1024,65536,1048576"
@@ -175,7 +174,7 @@ def right_answers(options, shell, layout, family=4):
         process = job.start(layout, [LOOP, "leave"])
         require(process.wait_exit(40) == 0, f"ended with {process.exit_code}")
         ready = [event for event in process.events if event["event"] == "ready"]
-        nodes = [node for node, (_, ranks) in enumerate(layout) for _ in range(ranks)]
+        nodes = hosts.placement([ranks for _, ranks in layout])
         require(sorted(event["rank"] for event in ready) == list(range(len(nodes))), f"not all were ready: {ready}")
         require(all(event["nodes"] == nodes for event in ready), f"nodes are {ready[0]['nodes']}, not {nodes}")
         require(not process.errors(), f"errors: {process.errors()}")
@@ -218,13 +217,7 @@ def cut_link(options, shell):
 def main():
     options = arguments(__doc__, runs=1)
     options.fabring = os.path.join(os.path.dirname(os.path.abspath(options.program)), "..", "..", "tools", "fabring")
-    try:
-        hosts.check_possible()
-        if not os.path.exists(options.fabring):
-            raise hosts.NotPossible(f"needs the built command {options.fabring}")
-    except hosts.NotPossible as reason:
-        print(f"SKIPPED: {reason}")
-        sys.exit(SKIP)
+    hosts.require_or_skip(options.fabring)
     here_first, here_last, elsewhere = [(0, 2), (1, 1), (2, 1)], [(2, 1), (1, 2), (0, 1)], [(1, 1), (2, 2)]
     cases = [("this host first", lambda: right_answers(options, StandIn, here_first)),
              ("this host last", lambda: right_answers(options, StandIn, here_last)),

@@ -4,9 +4,10 @@ or names the word on stderr and ends with 2, and nothing is installed, built, ru
 the programs that scripts run, note who calls them. Run: script_words.py TOOLS_FOLDER"""
 import os
 import pathlib
-import subprocess
 import sys
 import tempfile
+
+from stand_ins import run, stand_in
 
 tools = pathlib.Path(sys.argv[1])
 STAND_INS = ("sudo", "apt-get", "dpkg-query", "cmake", "ctest", "program")
@@ -52,8 +53,7 @@ with tempfile.TemporaryDirectory() as folder:
     called, made = folder / "called", folder / "made"
     made.mkdir()
     for name in STAND_INS:
-        (folder / name).write_text(f"#!/bin/sh\necho {name} >> {called}\necho install ok installed\n")
-        (folder / name).chmod(0o755)
+        stand_in(folder / name, f"echo {name} >> {called}; echo install ok installed")
     environment = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}", "TMPDIR": str(made), "SETUP_PYTHON": "none",
                    "PYTHONDONTWRITEBYTECODE": "1"}
     environment.update(dict.fromkeys(("FABRING_CLI", "FABRING_ENGINE_TEST", "FABRING_RANK_PROGRAM"), str(folder / "program")))
@@ -63,7 +63,7 @@ with tempfile.TemporaryDirectory() as folder:
     for script in scripts:
         for words, code in cases(script):
             called.write_text("")
-            ended = subprocess.run([script, *words], env=environment, timeout=60, capture_output=True, text=True)
+            ended = run([script, *words], environment)
             found = list(faults(script, words, code, ended, called.read_text().split(), [path.name for path in made.iterdir()]))
             if found:
                 wrong.append(f"{script.name} {' '.join(words)}: {', '.join(found)}; it said: {ended.stdout}{ended.stderr}")

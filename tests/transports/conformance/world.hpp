@@ -1,7 +1,7 @@
 #pragma once
 // The conformance suite: what every Endpoint must do (transports/endpoint.hpp). A transport joins with a Fabric value
-// and one INSTANTIATE_TEST_SUITE_P, see tests/transports/tcp_conformance_test.cpp. All ranks live in the test's thread
-// and are polled in turn; every wait has a deadline.
+// and one INSTANTIATE_TEST_SUITE_P, see tests/transports/tcp/tcp_conformance_test.cpp. All ranks live in the test's
+// thread and are polled in turn; every wait has a deadline.
 
 #include <gtest/gtest.h>
 

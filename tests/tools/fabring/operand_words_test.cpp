@@ -1,0 +1,56 @@
+// What people call an operation by is read in one place: a slip gets the same answer from every subcommand.
+#include <gmock/gmock.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/tools/fabring/program.hpp"
+
+namespace fabring::tests {
+namespace {
+
+using testing::HasSubstr;
+
+/// What the command says of these words, without its own name in front and the advice behind.
+std::string said_of(const std::vector<std::string>& words) {
+  const auto result = run(words);
+  EXPECT_EQ(result.code, 2) << words[0] << ": " << result.err;
+  const std::string name = "fabring " + words[0] + ": ";
+  EXPECT_EQ(result.err.substr(0, name.size()), name);
+  return result.err.substr(name.size(), result.err.find('\n') - name.size());
+}
+
+TEST(OperandWords, ThatAreNoCollectiveAreToldWhatIsOne) {
+  for (const char* const slip : {"alreduce", "send"}) {
+    const std::string said = said_of({"perf", slip});
+    EXPECT_THAT(said, HasSubstr("is not a collective"));
+    EXPECT_THAT(said, HasSubstr("(known: allreduce, reduce, reduce_scatter, all_gather, broadcast, gather, scatter, "
+                                "alltoall, barrier)"));
+    EXPECT_EQ(said_of({"plan", slip, "-n", "2"}), said);
+    EXPECT_EQ(said_of({"simulate", slip}), said);
+  }
+  EXPECT_THAT(said_of({"perf", "alreduce"}), HasSubstr("did you mean 'allreduce'?"));
+}
+
+TEST(OperandWords, ThatAreLeftOutAreAskedForByName) {
+  for (const char* const command : {"perf", "plan", "simulate"})
+    EXPECT_THAT(said_of({command}), HasSubstr("which collective? allreduce, reduce, reduce_scatter, "));
+}
+
+TEST(OperandWords, ThatAreNoTypeOrReductionAreToldTheNearest) {
+  const std::string type = said_of({"perf", "allreduce", "-d", "flaot32"});
+  EXPECT_THAT(type, HasSubstr("-d 'flaot32' is not a data type; did you mean 'float32'? (known: float64, float32, "));
+  EXPECT_EQ(said_of({"plan", "allreduce", "-n", "2", "-d", "flaot32"}), type);
+  const std::string operation = said_of({"perf", "allreduce", "-o", "summ"});
+  EXPECT_THAT(operation, HasSubstr("-o 'summ' is not a reduction; did you mean 'sum'? (known: sum, "));
+  EXPECT_EQ(said_of({"plan", "allreduce", "-n", "2", "-o", "summ"}), operation);
+}
+
+TEST(OperandWords, ThatAreASettingsTooAreReadAsThatReadsThem) {
+  EXPECT_EQ(said_of({"perf", "allreduce", "--wire-type", "float8"}),
+            "--wire-type: 'float8' is not one of off, bfloat16 (bf16), float16 (f16)");
+  EXPECT_THAT(said_of({"perf", "alltoall", "--wire-type", "bf16"}), HasSubstr("--wire-type is for allreduce"));
+}
+
+}  // namespace
+}  // namespace fabring::tests

@@ -1,0 +1,426 @@
+// `fabring perf` with ranks: processes of this host over real transports.
+#include <arpa/inet.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string_view>
+
+#include "tests/tools/fabring/program.hpp"
+#include "tools/fabring/stopwatch.hpp"
+
+namespace fabring::tests {
+namespace {
+
+using testing::HasSubstr;
+
+std::string free_port() {
+  const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof(address);
+  EXPECT_EQ(::bind(fd, reinterpret_cast<sockaddr*>(&address), length), 0);
+  EXPECT_EQ(::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length), 0);
+  ::close(fd);
+  return std::to_string(ntohs(address.sin_port));
+}
+
+TEST(PerfRun, EveryElementIsRightAndTheRingSendsWhatItShould) {
+  const auto result = run({"perf", "allreduce", "-n", "3", "--transport", "tcp", "--algorithm", "ring", "--sizes",
+                           "0,4,100000,1M", "-i", "5", "-w", "1", "--json"});
+  ASSERT_EQ(result.code, 0) << result.err;
+  const auto list = nlohmann::ordered_json::parse(result.out);
+  ASSERT_EQ(list.size(), 4U);
+  for (const auto& row : list) {
+    EXPECT_EQ(row["wrong"], 0) << row;
+    EXPECT_EQ(row["ranks"], 3);
+    EXPECT_EQ(row["transport"], "tcp");
+    EXPECT_EQ(row["algorithm"], "ring");
+    EXPECT_LE(row["p50_us"], row["p99_us"]);
+  }
+  const double ideal = 2.0 * 2 / 3 * (1 << 20), sent = list[3]["wire_bytes_per_rank"];
+  EXPECT_GE(sent, ideal - 8);
+  EXPECT_LE(sent, ideal * 1.02);
+}
+
+TEST(PerfRun, SingleCallsAreTimedWhereThereAreEnoughAndItTakesNoTime) {
+  EXPECT_EQ(tools::calls_timed_singly(20, 0.1), 20);
+  EXPECT_EQ(tools::calls_timed_singly(100, 2), 10);
+  EXPECT_EQ(tools::calls_timed_singly(20, 2), 5);
+  EXPECT_EQ(tools::calls_timed_singly(20, 20), 0) << "a second each";
+  EXPECT_EQ(tools::calls_timed_singly(4, 0.001), 0) << "of four calls nobody needs a percentile";
+  const auto result = run({"perf", "allreduce", "-n", "2", "--transport", "tcp", "--sizes", "4", "-i", "4", "--json"});
+  ASSERT_EQ(result.code, 0) << result.err;
+  const auto row = nlohmann::ordered_json::parse(result.out)[0];
+  EXPECT_TRUE(row["p50_us"].is_null()) << row;
+  EXPECT_TRUE(row["p99_us"].is_null()) << row;
+}
+
+TEST(PerfRun, ASizeTakesNoLongerThanItsCap) {
+  using std::chrono::milliseconds;
+  EXPECT_EQ(tools::filling_of(0.001, milliseconds(100), 20, milliseconds(6000)), (tools::Filling{100, 20}));
+  EXPECT_EQ(tools::filling_of(0.05, milliseconds(100), 20, milliseconds(2000)), (tools::Filling{2, 20}));
+  EXPECT_EQ(tools::filling_of(0.0625, milliseconds(100), 20, milliseconds(250)), (tools::Filling{1, 4}));
+  EXPECT_EQ(tools::filling_of(3.4, milliseconds(100), 20, milliseconds(6000)), (tools::Filling{1, 1}));
+  EXPECT_EQ(tools::filling_of(3.4, milliseconds(100), 20, milliseconds(0)), (tools::Filling{1, 1}));
+  const auto result = run({"perf", "allreduce", "-n", "2", "--transport", "tcp", "--sizes", "16M", "--reps", "20",
+                           "--cap-s", "0.001", "-w", "0", "--no-check", "--json"});
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(nlohmann::ordered_json::parse(result.out)[0]["repetitions_us"].size(), 1U) << result.out;
+  EXPECT_THAT(result.err, HasSubstr("16 MiB: 1 of 20 repetitions: a call takes"));
+}
+
+// Speed is not what is tested: the units, what is counted, and that the calls are what is timed, whatever the format.
+TEST(PerfRun, TimesFitAnOutsideClock) {
+  constexpr int calls = 150;
+  for (const std::string format : {"json", "plain", "table"}) {
+    const auto began = std::chrono::steady_clock::now();
+    const auto result = run({"perf", "allreduce", "-n", "2", "--transport", "tcp", "--in-place", "--no-check",
+                             "--sizes", "8M", "-w", "0", "-i", std::to_string(calls), "--format", format});
+    const std::chrono::duration<double> outside = std::chrono::steady_clock::now() - began;
+    ASSERT_EQ(result.code, 0) << result.err;
+    double us = 0;
+    if (format == "json") {
+      const auto row = nlohmann::ordered_json::parse(result.out)[0];
+      us = row["time_us"];
+      EXPECT_GT(row["p50_us"], us / 10) << row;
+      EXPECT_LT(row["p50_us"], us * 10) << row;
+    } else {
+      for (const std::string& line : lines(result.out)) {
+        std::string skipped;
+        std::istringstream words(line);
+        for (int i = 0; i < (format == "plain" ? 1 : 9); ++i) words >> skipped;  // a table's are out of place first
+        if (line[0] != '#') words >> us;
+      }
+    }
+    const double inside = us * 1e-6 * calls;
+    EXPECT_LE(inside, outside.count()) << format;
+    EXPECT_GE(inside, outside.count() * 0.1) << format;
+  }
+}
+
+// Rank 1 dies when rank 0 has begun to write.
+TEST(PerfRun, WhatIsWrittenOfAJobThatLosesARankIsStillJson) {
+  const std::string pid_file = testing::TempDir() + "fabring-rank-1-" + std::to_string(::getpid());
+  for (const auto& [words, rows] :
+       std::vector<std::pair<std::string, std::size_t>>{{"allreduce --sizes 4,8,16M -i 20000", 2},
+                                                        {"--model 4x1000000 -i 100000", 0},
+                                                        {"--guard --sizes 4M --target-ms 60000 --cap-s 600", 0}}) {
+    Program program(
+        {"run", "-n", "2", "--", "sh", "-c",
+         "test $FABRING_RANK = 0 || echo $$ > " + pid_file + "; exec " FABRING_CLI " perf --json " + words});
+    ASSERT_TRUE(program.wait_for_output(rows > 0 ? "}" : "["));
+    int pid = 0;
+    ASSERT_TRUE(std::ifstream(pid_file) >> pid);
+    ASSERT_EQ(::kill(pid, SIGKILL), 0);
+    const auto result = program.wait();
+    EXPECT_EQ(result.code, 137) << words;
+    EXPECT_THAT(result.err, HasSubstr("peer_lost")) << words;
+    const auto list = nlohmann::ordered_json::parse(result.out, nullptr, false);
+    ASSERT_TRUE(list.is_array()) << words << ": " << result.out;
+    EXPECT_EQ(list.size(), rows) << words;
+  }
+  ::unlink(pid_file.c_str());
+}
+
+TEST(PerfRun, LanesAreThoseThatWereUsed) {
+  const auto lanes = [](const char* transport, const std::map<std::string, std::string>& settings) {
+    const auto result =
+        run({"perf", "allreduce", "-n", "2", "--transport", transport, "--sizes", "4", "-i", "1", "-w", "0", "--json"},
+            settings);
+    EXPECT_EQ(result.code, 0) << result.err;
+    return result.code == 0 ? nlohmann::ordered_json::parse(result.out)[0]["lanes"].get<int>() : -1;
+  };
+  const std::map<std::string, std::string> three{{"FABRING_SOCKETS_PER_PEER", "3"}};
+  EXPECT_EQ(lanes("tcp", {}), 1);
+  EXPECT_EQ(lanes("tcp", three), 3);
+  if (run({"perf", "allreduce", "-n", "2", "--transport", "fabric", "--sizes", "4", "-i", "1"}).code == 0) {
+    EXPECT_EQ(lanes("fabric", three), 1);  // the setting is not for it
+  }
+}
+
+TEST(PerfRun, PlainRepetitionsAreAllThatIsPrinted) {
+  // As peers are measured; the last of repeated options counts.
+  const auto result = run({"perf",  "allreduce",   "-np",  "2",       "--in-place", "--transport", "tcp", "--format",
+                           "plain", "--sizes",     "4,1K", "--reps",  "3",          "--target-ms", "80",  "--cap-s",
+                           "4",     "--target-ms", "5",    "--cap-s", "0.5"});
+  ASSERT_EQ(result.code, 0) << result.err;
+  const auto rows = lines(result.out);
+  ASSERT_EQ(rows.size(), 6U) << result.out;
+  for (const std::string& row : rows) EXPECT_THAT(row, testing::MatchesRegex("(4|1024) [0-9.]+ [0-9.]+ [0-9.]+"));
+}
+
+TEST(PerfRun, RepetitionsAreInJsonToo) {
+  const auto result = run({"perf", "broadcast", "-n", "2", "--transport", "tcp", "--json", "--sizes", "1K", "--reps",
+                           "3", "--target-ms", "5"});
+  ASSERT_EQ(result.code, 0) << result.err;
+  const auto row = nlohmann::ordered_json::parse(result.out)[0];
+  auto each = row["repetitions_us"].get<std::vector<double>>();
+  ASSERT_EQ(each.size(), 3U);
+  std::sort(each.begin(), each.end());
+  EXPECT_EQ(row["time_us"], each[1]);
+  EXPECT_EQ(row["p50_us"], each[1]);
+  EXPECT_EQ(row["p99_us"], each[2]);
+  EXPECT_EQ(row["op"], "none");  // a broadcast reduces nothing
+}
+
+TEST(PerfRun, AJobOnSeveralNodesNamesBothOfItsTransports) {
+  const auto result = run({"perf", "allreduce", "-n", "4", "--split-nodes", "2", "--transport", "shm,tcp", "--json",
+                           "--sizes", "1K", "-i", "1"});
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(nlohmann::ordered_json::parse(result.out)[0]["transport"], "shm+tcp");
+}
+
+TEST(PerfRun, RanksCanBeThreadsOfOneProcess) {
+  const auto result = run({"perf", "allreduce", "-n", "3", "--transport", "inproc", "--json", "--sizes", "4,100000,1M",
+                           "-i", "2", "-w", "1"});
+  ASSERT_EQ(result.code, 0) << result.err;
+  const auto list = nlohmann::ordered_json::parse(result.out);
+  ASSERT_EQ(list.size(), 3U);
+  for (const auto& row : list) {
+    EXPECT_EQ(row["wrong"], 0) << row;
+    EXPECT_EQ(row["ranks"], 3);
+    EXPECT_EQ(row["transport"], "inproc");
+  }
+}
+
+TEST(PerfRun, RanksThatAreProcessesCannotBeInOne) {
+  const auto result =
+      run({"run", "-n", "2", "--", FABRING_CLI, "perf", "allreduce", "--transport", "inproc", "--sizes", "4"});
+  EXPECT_EQ(result.code, 3);
+  EXPECT_THAT(result.err, testing::AllOf(HasSubstr("threads of one process, and these are several processes"),
+                                         testing::Not(HasSubstr("share memory"))));
+  const auto second = run({"perf", "allreduce", "-n", "2", "--transport", "inproc,tcp", "--json", "--sizes", "4"});
+  ASSERT_EQ(second.code, 0) << second.err;
+  EXPECT_EQ(nlohmann::ordered_json::parse(second.out)[0]["transport"], "tcp");
+}
+
+TEST(PerfRun, ATimeoutNamesTheRankThatDoesNotCome) {
+  const auto result =
+      run({"perf", "allreduce", "--timeout", "0.5", "--sizes", "4"}, {{"FABRING_RANK", "0"},
+                                                                      {"FABRING_WORLD_SIZE", "2"},
+                                                                      {"FABRING_MASTER_ADDR", "127.0.0.1"},
+                                                                      {"FABRING_MASTER_PORT", free_port()}});
+  EXPECT_EQ(result.code, 3);
+  EXPECT_THAT(result.err, HasSubstr("rank 1"));
+}
+
+TEST(PerfRun, OptionsThatWouldDoNothingAreRefused) {
+  for (const auto& [words, why] : std::vector<std::pair<std::vector<std::string>, std::string>>{
+           {{"perf", "allreduce", "-n", "2", "--bucket", "1M"}, "--model"},
+           {{"perf", "allreduce", "-n", "2", "--margin", "2"}, "--guard"},
+           {{"perf", "allreduce", "-n", "2", "--plot", "a", "--output", "a"}, "the same file"},
+           {{"perf", "allreduce", "-n", "2", "--reps", "2", "--target-ms", "5x"}, "a number of milliseconds"},
+           {{"perf", "allreduce", "-n", "2", "--timeout", "soon"}, "--timeout: 'soon'"},
+           {{"perf", "allreduce", "-n", "2", "--target-ms", "50"}, "--target-ms is for repetitions"},
+           {{"perf", "allreduce", "-n", "2", "--cap-s", "1"}, "--cap-s is for repetitions"},
+           {{"perf", "--guard", "-n", "2", "-e", "64M"}, "-e would do nothing: --sizes names"},
+           {{"perf", "--guard", "-n", "2", "--begin", "1M"}, "-b would do nothing"},
+           {{"perf", "--guard", "-n", "2", "-o", "max"}, "-o would do nothing"},
+           {{"perf", "--guard", "-n", "2", "-r", "1"}, "-r would do nothing"},
+           {{"perf", "--guard", "-n", "2", "-i", "50"}, "-i would do nothing"},
+           {{"perf", "--guard", "-n", "2", "--in-place"}, "--in-place would do nothing"},
+           {{"perf", "--guard", "-n", "2", "--no-check"}, "--no-check would do nothing"},
+           {{"perf", "--model", "4x1000", "-n", "2", "--reps", "5"}, "--reps would do nothing"},
+           {{"perf", "--model", "4x1000", "-n", "2", "--target-ms", "200"}, "--target-ms would do nothing"},
+           {{"perf", "--model", "4x1000", "-n", "2", "--cap-s", "2"}, "--cap-s would do nothing"},
+           {{"perf", "--model", "4x1000", "-n", "2", "--sizes", "4"}, "--sizes would do nothing"},
+           {{"perf", "--model", "4x1000", "-n", "2", "-e", "4"}, "-e would do nothing"},
+           {{"perf", "--model", "4x1000", "-n", "2", "-r", "1"}, "-r would do nothing"},
+           {{"perf", "--model", "4x1000", "-n", "2", "--algorithm", "chain"}, "chain"},
+           {{"perf", "--model", "4x1000", "-n", "2", "--algorithm", "broadcast:chain"}, "broadcast:chain"},
+       }) {
+    const auto result = run(words);
+    EXPECT_EQ(result.code, 2);
+    EXPECT_THAT(result.err, HasSubstr(why));
+  }
+}
+
+TEST(PerfRun, BuffersMayBeginAnywhereInAPage) {
+  for (const char* transport : {"shm", "tcp"}) {
+    for (const char* memory : {"host", "mapped"}) {
+      const auto result = run({"perf", "alltoall", "-n", "3", "--offset", "13", "--memory", memory, "--transport",
+                               transport, "--sizes", "4,100000,1000000", "-i", "2", "-d", "int8", "--format", "json"});
+      ASSERT_EQ(result.code, 0) << result.err;
+      for (const auto& row : nlohmann::ordered_json::parse(result.out)) EXPECT_EQ(row["wrong"], 0) << row;
+    }
+  }
+  const auto refused = run({"perf", "allreduce", "-n", "2", "--offset", "4096"});
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_THAT(refused.err, testing::AllOf(HasSubstr("--offset"), HasSubstr("4096"), HasSubstr("0 to 4095")));
+}
+
+TEST(PerfRun, PretendedNodesRunHierarchical) {
+  const auto result = run({"perf", "allreduce", "-n", "4", "--split-nodes", "2", "--transport", "tcp", "--algorithm",
+                           "hierarchical", "--sizes", "40000", "-i", "2", "-d", "bfloat16", "-o", "avg"});
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("4 ranks on 2 nodes, transport tcp"));
+  EXPECT_THAT(result.out, HasSubstr("# Out of bounds values : 0 OK"));
+}
+
+TEST(PerfRun, WithoutMinusNTheEnvironmentSaysWhichRankThisIs) {
+  const std::string port = free_port();
+  const auto environment = [&](const char* rank) {
+    return std::map<std::string, std::string>{
+        {"RANK", rank}, {"WORLD_SIZE", "2"}, {"LOCAL_RANK", rank}, {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", port}};
+  };
+  const std::vector<std::string> arguments{"perf", "allreduce", "--transport", "tcp",      "--sizes",
+                                           "1K",   "-i",        "2",           "--format", "csv"};
+  Program second(arguments, environment("1"));
+  const auto first = run(arguments, environment("0"));
+  EXPECT_EQ(first.code, 0) << first.err;
+  EXPECT_EQ(lines(first.out).size(), 2U);
+  const auto other = second.wait();
+  EXPECT_EQ(other.code, 0) << other.err;
+  EXPECT_EQ(other.out, "");
+}
+
+TEST(PerfRun, WhatCannotRunSaysWhyAndReturns3) {
+  const auto result = run({"perf", "allreduce", "-n", "2", "--transport", "fabric", "--sizes", "4"},
+                          {{"FABRING_PROVIDER", "no-such-provider"}});
+  EXPECT_EQ(result.code, 3);
+  EXPECT_THAT(result.err, testing::AnyOf(HasSubstr("no-such-provider"), HasSubstr("built without libfabric")));
+  EXPECT_EQ(run({"perf", "allreduce", "-n", "2", "--output", "/no/such/folder/x"}).code, 3);
+}
+
+TEST(PerfRun, AModelsGradientsAreRightInBucketsOneByOneAndGrouped) {
+  const auto result = run({"perf", "--model", "resnet50", "--bucket", "10M", "-n", "2", "--transport", "tcp", "-i", "1",
+                           "-w", "0", "--json"});
+  ASSERT_EQ(result.code, 0) << result.err;
+  const auto rows = nlohmann::ordered_json::parse(result.out);
+  ASSERT_EQ(rows.size(), 4U);
+  EXPECT_EQ(rows[0]["bucket"], 10 << 20);
+  EXPECT_EQ(rows[1]["kind"], "together");
+  EXPECT_EQ(rows[1]["calls"], rows[1]["tensors"]);
+  EXPECT_GT(rows[1]["calls"], rows[0]["calls"]);
+  EXPECT_EQ(rows[2]["kind"], "in_turn");
+  EXPECT_EQ(rows[2]["calls"], rows[2]["tensors"]);
+  EXPECT_EQ(rows[3]["kind"], "grouped");
+  EXPECT_EQ(rows[3]["calls"], 1);
+  for (const auto& row : rows) {
+    EXPECT_EQ(row["wrong"], 0);
+    EXPECT_EQ(row["bytes"], 4 * row["parameters"].get<std::uint64_t>());
+    EXPECT_GE(row["wire_bytes_per_rank"], row["least_wire_bytes"]);
+    EXPECT_LE(row["wire_bytes_per_rank"], 1.05 * row["least_wire_bytes"].get<double>());
+  }
+}
+
+TEST(PerfRun, TheGuardComparesEveryCollective) {
+  // Whether one is slow says nothing here, where the machine is shared: only that each has a verdict.
+  const auto result = run({"perf", "--guard", "-n", "3", "--transport", "tcp", "--sizes", "4,10K", "--reps", "1",
+                           "--target-ms", "1", "-w", "0", "--json"});
+  const auto rows = nlohmann::ordered_json::parse(result.out);
+  EXPECT_EQ(rows.size(), 11U + 10U) << result.err;
+  bool slow = false;
+  for (const auto& row : rows) {
+    slow = slow || row["slow"];
+    EXPECT_EQ(row["attempts"] == 3 || !row["slow"], true) << row;
+    EXPECT_EQ(row["slow"], row["time_us"].get<double>() > 1.25 * row["composed_us"].get<double>()) << row;
+  }
+  EXPECT_EQ(result.code, slow ? 1 : 0);
+}
+
+TEST(PerfRun, ThePictureIsRefusedBeforeRanksStartAndWrittenAtTheEnd) {
+  const auto refused = run({"perf", "allreduce", "-n", "2", "--plot", "/no/such/folder/x.svg"});
+  EXPECT_EQ(refused.code, 3);
+  EXPECT_THAT(refused.err, HasSubstr("--plot /no/such/folder/x.svg: cannot write"));
+  EXPECT_EQ(refused.out, "");
+  const std::string path = testing::TempDir() + "fabring_perf_plot_" + std::to_string(::getpid()) + ".svg";
+  const auto drawn = run({"perf", "allreduce", "-n", "2", "--transport", "tcp", "--sizes", "4,1K", "-i", "1", "--plot",
+                          path, "--format", "plain"});
+  EXPECT_EQ(drawn.code, 0) << drawn.err;
+  EXPECT_EQ(lines(drawn.out).size(), 2U) << "one way of the two";
+  std::ifstream file(path);
+  const std::string picture{std::istreambuf_iterator<char>(file), {}};
+  EXPECT_THAT(picture, HasSubstr("busbw (GB/s)"));
+  EXPECT_THAT(picture, HasSubstr("out of place"));
+  EXPECT_THAT(picture, HasSubstr("in place"));
+  std::remove(path.c_str());
+}
+
+TEST(PerfRun, ExplainsItsChoices) {
+  const auto result = run({"perf", "allreduce", "-n", "2", "--transport", "tcp", "--sizes", "4", "-i", "1", "--explain",
+                           "--format", "plain"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("fabring r0 info: transport tcp"));
+  EXPECT_THAT(result.err, HasSubstr("4 B: "));
+  EXPECT_THAT(result.err,
+              testing::ContainsRegex("4 B: [a-z_]+ predicted [0-9.]+ us, measured [0-9.]+ us \\([0-9.]+x\\)"));
+  EXPECT_THAT(result.err, testing::ContainsRegex("[01] of 1 predictions within 20% of what was measured"));
+  EXPECT_EQ(lines(result.out).size(), 1U);
+}
+
+TEST(PerfRun, WhatTheEngineExplainsIsSaidOnceAndIsNoWarning) {
+  for (const char* setting : {"no", "yes"}) {
+    const auto result = run({"perf", "allreduce", "-n", "2", "--transport", "tcp", "--sizes", "4", "-i", "1"},
+                            {{"FABRING_EXPLAIN", setting}});
+    EXPECT_EQ(result.code, 0) << result.err;
+    const std::string all = result.out + result.err;
+    const std::size_t first = all.find("transport tcp: ");
+    ASSERT_NE(first, std::string::npos) << all;
+    EXPECT_EQ(all.find("transport tcp: ", first + 1), std::string::npos) << all;
+    EXPECT_THAT(all, testing::Not(HasSubstr("warning")));
+  }
+}
+
+TEST(PerfRun, SettingsOfATransportThatIsNotTakenAreSaidToHaveNoEffect) {
+  const std::map<std::string, std::string> settings = {{"FABRING_CONGESTION_CONTROL", "reno"},
+                                                       {"FABRING_SOCKETS_PER_PEER", "2"}};
+  const auto perf_over = [&](const char* transport, const std::map<std::string, std::string>& environment) {
+    const auto result =
+        run({"perf", "allreduce", "-n", "2", "--transport", transport, "--sizes", "4", "-i", "1"}, environment);
+    EXPECT_EQ(result.code, 0) << result.err;
+    return result.out;
+  };
+  const bool has_fabric = std::string_view(FABRING_TEST_TRANSPORTS).ends_with("fabric");
+  for (const char* transport : {"shm", has_fabric ? "fabric" : "shm"})
+    EXPECT_THAT(perf_over(transport, settings),
+                HasSubstr("no effect: FABRING_SOCKETS_PER_PEER=2, FABRING_CONGESTION_CONTROL=reno: only for the tcp"));
+  EXPECT_THAT(perf_over("tcp", settings), testing::Not(HasSubstr("no effect")));
+  EXPECT_THAT(perf_over("shm", {{"FABRING_CONGESTION_CONTROL", "auto"}}), testing::Not(HasSubstr("no effect")));
+}
+
+TEST(PerfRun, ProbesTheMachineAndPricesByIt) {
+  const auto result =
+      run({"perf", "allreduce", "-n", "3", "--sizes", "4,64K", "-i", "1", "--explain", "--format", "plain"},
+          {{"FABRING_MACHINE", "probe"}});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.err, testing::ContainsRegex(
+                              "priced for this machine, probed in [0-9]+ ms: [0-9]+ of [1-9][0-9]* times within"));
+  EXPECT_EQ(lines(result.out).size(), 2U);
+}
+
+TEST(PerfRun, ProbesTheLinksBetweenNodes) {
+  const auto result = run({"perf", "allreduce", "-n", "4", "--split-nodes", "2", "--sizes", "4,64K", "-i", "1",
+                           "--explain", "--format", "plain"},
+                          {{"FABRING_MACHINE", "probe"}});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.err, testing::ContainsRegex(
+                              "this machine with links of [0-9.e+]+ Gbit/s, probed in [0-9]+ ms: [0-9]+ of [1-9]"));
+  EXPECT_EQ(lines(result.out).size(), 2U);
+}
+
+TEST(PerfRun, TakesAMachineFromRankZerosFile) {
+  const std::string path = testing::TempDir() + "fabring_machine_" + std::to_string(::getpid()) + ".json";
+  std::ofstream(path) << R"({"name": "an own one", "base": "100g", "call_ns": 12345678})";
+  const auto result = run({"perf", "allreduce", "-n", "2", "--sizes", "4", "-i", "1", "--explain", "--format", "plain"},
+                          {{"FABRING_MACHINE", path}});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("priced for an own one"));
+  EXPECT_THAT(result.err, testing::ContainsRegex("predicted 123[0-9.]+ us"));
+  std::remove(path.c_str());
+}
+
+}  // namespace
+}  // namespace fabring::tests

@@ -1,0 +1,395 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+
+#include "runtime/startup/machine_file.hpp"
+#include "tests/tools/fabring/program.hpp"
+#include "tools/fabring/models.hpp"
+#include "tools/fabring/simulate/measured_times.hpp"
+#include "tools/fabring/simulate/simulate_report.hpp"
+
+namespace fabring::tests {
+namespace {
+
+using testing::HasSubstr;
+using namespace tools;
+
+/// A file that is gone after the test.
+class Scratch {
+ public:
+  explicit Scratch(const std::string& text = {}) {
+    std::string path = (std::filesystem::temp_directory_path() / "fabring-simulate-XXXXXX").string();
+    const int fd = mkstemp(path.data());
+    EXPECT_GE(fd, 0);
+    close(fd);
+    path_ = path;
+    std::ofstream(path_) << text;
+  }
+  ~Scratch() { std::filesystem::remove(path_); }
+  const std::string& path() const { return path_; }
+  std::string text() const {
+    std::ifstream file(path_);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+
+ private:
+  std::string path_;
+};
+
+TEST(Models, HaveTheParametersOfTheirArchitectures) {
+  const std::pair<const char*, std::uint64_t> counts[] = {
+      {"resnet50", 25'557'032}, {"vgg16", 138'357'544}, {"bert-base", 109'482'240}, {"gpt2", 124'439'808}};
+  for (const auto& [model, count] : counts) EXPECT_EQ(total_elements(*model_gradients(model)), count) << model;
+  const auto resnet = *model_gradients("resnet50");
+  EXPECT_EQ(resnet.size(), 161u);
+  EXPECT_EQ(resnet.front().name, "fc.bias");  // the last layer's gradients come first
+  EXPECT_EQ(resnet.back().name, "conv1.weight");
+  EXPECT_EQ(resnet.back().shape, (std::vector<std::int64_t>{64, 3, 7, 7}));
+  EXPECT_THAT(model_gradients("resnet5").error().message(), HasSubstr("did you mean 'resnet50'?"));
+}
+
+TEST(Models, BucketsHoldEveryByteOnce) {
+  const auto gradients = *model_gradients("bert-base");
+  const auto buckets = fused_buckets(gradients, 4, 25 << 20);
+  std::uint64_t sum = 0;
+  for (std::size_t i = 0; i < buckets.size(); ++i) {
+    sum += buckets[i];
+    EXPECT_TRUE(buckets[i] >= (25u << 20) || i + 1 == buckets.size());
+  }
+  EXPECT_EQ(sum, 4 * total_elements(gradients));
+}
+
+TEST(MachineFile, IsReadAsItIsWritten) {
+  for (const std::string_view each : machine_names()) {
+    const Machine machine = *find_machine(each);
+    const auto again = machine_from_json(machine_to_json(machine));
+    ASSERT_TRUE(again) << again.error().message();
+    EXPECT_EQ(machine_to_json(*again), machine_to_json(machine));
+  }
+  const auto derived = machine_from_json(R"({"base": "efa-400", "nics": 8, "between": {"latency_ns": 9000}})");
+  ASSERT_TRUE(derived);
+  EXPECT_EQ(derived->nics, 8u);
+  EXPECT_EQ(derived->between.latency_ns, 9000);
+  EXPECT_EQ(derived->between.send_ns, find_machine("efa-400")->between.send_ns);
+}
+
+// What is cut off is a character, not a byte of it: the rest could not be written.
+TEST(MachineFile, ALongNameIsCutBetweenCharacters) {
+  const std::string letter = "\xc3\xa4";
+  std::string name = "x";
+  while (name.size() < 100) name += letter;
+  const auto machine = machine_from_json(R"({"base": "10g", "name": ")" + name + "\"}");
+  ASSERT_TRUE(machine) << machine.error().message();
+  EXPECT_EQ(machine->name, name.substr(0, 63));
+  EXPECT_THAT(machine_to_json(*machine), HasSubstr(name.substr(0, 63)));
+}
+
+TEST(MachineFile, SaysWhatIsWrong) {
+  const std::pair<std::string, const char*> cases[] = {
+      {"{", "not JSON"},
+      {"[]", "object"},
+      {R"({"nic": 4})", "did you mean 'nics'?"},
+      {R"({"nics": 0})", "nics must be 1"},
+      {R"({"nics": -1})", "whole number"},
+      {R"({"nics": 1e30})", "whole number"},
+      {R"({"nics": 4294967297})", "too large"},
+      {R"({"inside": 3})", "inside must be an object"},
+      {R"({"inside": {"latency_n": 3}})", "did you mean 'latency_ns'?"},
+      {R"({"base": "efa"})", "base must be one of"},
+      {"{}", "would cost nothing: add \"base\""},
+      {R"({"between": {"latency_ns": 9000}})", "\"inside\""},
+      {R"({"inside": {}, "between": {}})", "would cost nothing: add \"base\""},
+      {R"({"base": "10g", "name": "\u001b[31m"})", "cannot be printed"},
+      {R"({"base": "10g", "name": "\u0085"})", "cannot be printed"},
+      {R"({"base": "10g", "name": "\uffff"})", "cannot be printed"},
+      {R"({"base": "10g", "cache_bytes": 9000000000000000000})", "cache_bytes must be 0 to 1000000000000000"},
+      {R"({"base": "10g"})" + std::string(1, '\0') + "junk", "not JSON"},
+      {R"({"name": 3})", "name must be a text"},
+      {R"({"nic_bytes_per_second": 5})", "bytes per second"},
+      {R"({"nics": )" + std::string(200'000, '[') + std::string(200'000, ']') + "}", "not array"},
+  };
+  for (const auto& [text, expected] : cases) {
+    const auto machine = machine_from_json(text);
+    ASSERT_FALSE(machine) << text;
+    EXPECT_THAT(machine.error().message(), HasSubstr(expected));
+  }
+}
+
+std::string many_fields(int count) {
+  std::string text;
+  for (int i = 0; i < count; ++i) text += "\"field" + std::to_string(i) + "\": 1, ";
+  return text;
+}
+
+// Each new field was compared with all before it: 100,000 took 10 s.
+TEST(MachineFile, ManyFieldsTakeNoTime) {
+  const auto machine = machine_from_json("{" + many_fields(300'000) + R"("base": "10g"})");
+  ASSERT_FALSE(machine);
+  EXPECT_THAT(machine.error().message(), HasSubstr("is not a field of a machine"));
+}
+
+TEST(MeasuredTimes, ManyFieldsTakeNoTime) {
+  const auto times =
+      measured_times("[{" + many_fields(400'000) +
+                     R"("collective": "allreduce", "ranks": 2, "bytes": 4, "algorithm": "ring", "time_us": 1.0}])");
+  ASSERT_TRUE(times) << times.error().message();
+  EXPECT_EQ(times->size(), 1u);
+  EXPECT_FALSE(measured_times(std::string("[]\0[]", 5)));
+}
+
+TEST(Simulate, PrintsATableByAlgorithmOverSize) {
+  const auto result = run({"simulate", "allreduce", "--nodes", "4", "--ranks-per-node", "2", "--sizes", "1K,1M",
+                           "--algorithm", "ring,hierarchical", "--explain"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("allreduce, 4 nodes of 2 ranks on 100g"));
+  EXPECT_THAT(result.out, HasSubstr("1 KiB"));
+  EXPECT_THAT(result.out, HasSubstr("*"));
+  EXPECT_THAT(result.out, HasSubstr("has the lowest predicted time"));
+}
+
+TEST(Simulate, OneRankIsSingular) {
+  const auto result =
+      run({"simulate", "allreduce", "--ranks-per-node", "1", "--scale", "2", "--sizes", "1K", "--algorithm", "ring"});
+  EXPECT_THAT(result.out, HasSubstr("nodes of 1 rank on 100g"));
+}
+
+TEST(Simulate, ExplainsEveryWorldOfAScale) {
+  const auto result = run(
+      {"simulate", "allreduce", "--scale", "64,512", "--sizes", "1K,1M", "--algorithm", "hierarchical", "--explain"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  for (const char* world : {"64 ranks", "512 ranks"})
+    for (const char* size : {"1 KiB", "1 MiB"})
+      EXPECT_THAT(lines(result.out), testing::Contains(testing::AllOf(HasSubstr("has the lowest predicted time"),
+                                                                      HasSubstr(world), HasSubstr(size))));
+}
+
+TEST(Simulate, MarksWhatWasNotSimulatedWhole) {
+  simulation::Outcome some, whole;
+  some.time_ns = whole.time_ns = 2'000'000;
+  some.tiles = whole.tiles = whole.tiles_simulated = 100;
+  some.tiles_simulated = 24;
+  const auto table = [](const simulation::Outcome& outcome) {
+    return forecast_table({{{Algorithm::ring, 1, 8, 1024, {}, outcome, {}}}}, Rows::sizes);
+  };
+  EXPECT_THAT(table(some), testing::AllOf(HasSubstr("*^2.00 ms"), HasSubstr("(^: ")));
+  EXPECT_THAT(table(whole), testing::AllOf(HasSubstr("*2.00 ms"), testing::Not(HasSubstr("^"))));
+}
+
+TEST(Simulate, GivesTheSameNumbersEveryTime) {
+  const std::vector<std::string> arguments{"simulate",    "allreduce", "--nodes",      "4",       "--sizes", "64K",
+                                           "--algorithm", "ring",      "--stragglers", "0.3:100", "--json"};
+  const auto first = run(arguments);
+  EXPECT_EQ(first.code, 0) << first.err;
+  EXPECT_EQ(first.out, run(arguments).out);
+  const auto json = nlohmann::ordered_json::parse(first.out);
+  ASSERT_EQ(json.size(), 1u);
+  EXPECT_EQ(json[0]["ranks_simulated"], 32);
+  auto other = arguments;
+  other.insert(other.end(), {"--seed", "9"});
+  EXPECT_NE(first.out, run(other).out);
+}
+
+// The sums of a day's and a century's nanoseconds went below zero: that was the fastest.
+TEST(Simulate, NamesNoFastestOfWhatTakesTooLongToBeCounted) {
+  const std::string tier = R"({"copy_bytes_per_second": 1000, "lane_bytes_per_second": 1000})";
+  const Scratch machine(R"({"base": "1g", "segment_bytes": 1099511627776, "smallest_bytes": 1099511627776,
+    "nic_bytes_per_second": 1000, "memory_bytes_per_second": 1000, "reduce_bytes_per_second": 1000,
+    "inside": )" + tier +
+                        R"(, "between": )" + tier + "}");
+  const std::vector<std::string> command{
+      "simulate",     "allreduce",        "--sizes", "1T",          "--machine",
+      machine.path(), "--ranks-per-node", "4",       "--algorithm", "star,direct_one_shot,ring"};
+  auto words = command;
+  words.emplace_back("--explain");
+  const auto table = run(words);
+  EXPECT_EQ(table.code, 0) << table.err;
+  EXPECT_THAT(table.out, testing::AllOf(HasSubstr("~> 36 years"), HasSubstr("ring: too long to be simulated"),
+                                        HasSubstr("too long for their prices to be compared"),
+                                        testing::Not(HasSubstr("*~")), testing::Not(HasSubstr("lowest"))));
+  words.back() = "--json";
+  for (const auto& row : nlohmann::json::parse(run(words).out)) {
+    EXPECT_TRUE(row["predicted_us"].is_null() && row["time_us"].is_null()) << row;
+    EXPECT_THAT(row["note"].get<std::string>(), HasSubstr("give fewer bytes"));
+  }
+  const Scratch measured(R"([{"collective": "allreduce", "algorithm": "ring", "bytes": 9000000000000000, "ranks": 4,
+    "time_us": 100.0}])");
+  const auto beside = run({"simulate", "allreduce", "--measured", measured.path(), "--machine", machine.path()});
+  EXPECT_EQ(beside.code, 0) << beside.err;
+  EXPECT_THAT(beside.out, testing::AllOf(HasSubstr("> 36 years       100 us      -"), HasSubstr("0 of 1 within")));
+}
+
+TEST(Simulate, DrawsChartsAndLinks) {
+  const Scratch plot, links;
+  const auto result = run({"simulate", "allreduce", "--scale", "8,16,32", "--sizes", "1K,1M", "--algorithm", "ring",
+                           "--plot", plot.path(), "--links", links.path(), "--nodes", "4"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  for (const Scratch* each : {&plot, &links}) {
+    EXPECT_EQ(each->text().rfind("<svg", 0), 0u);
+    EXPECT_THAT(each->text(), HasSubstr("</svg>"));
+    EXPECT_THAT(each->text(), HasSubstr("ring"));
+    EXPECT_THAT(each->text(), HasSubstr("allreduce of 1 MiB")) << "both show the last size, and say so";
+  }
+}
+
+TEST(Simulate, LinkLoadsAreThoseOfThePlans) {
+  const auto ring = link_loads(Collective::allreduce, Algorithm::ring, {0, 1, 2, 3}, 4096, 4);
+  ASSERT_TRUE(ring);
+  for (std::size_t node = 0; node < 4; ++node) {
+    EXPECT_EQ(ring->values[node][(node + 1) % 4], 2.0 * 3 / 4 * 4096);
+    EXPECT_EQ(ring->values[node][(node + 2) % 4], 0);
+  }
+  const auto alltoall = link_loads(Collective::alltoall, Algorithm::direct_one_shot, {0, 1}, 4096, 4);
+  ASSERT_TRUE(alltoall);
+  EXPECT_EQ(alltoall->values[0][1], 4096 / 2) << "of the bytes that a rank has, half is for the other";
+}
+
+TEST(Simulate, ShowsScalingEfficiencyOfAModel) {
+  const auto result = run({"simulate", "allreduce", "--model", "resnet50", "--compute-ms", "120", "--scale", "8,64",
+                           "--algorithm", "hierarchical", "--machine", "efa-400"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("25557032 parameters"));
+  EXPECT_THAT(result.out, HasSubstr("%"));
+}
+
+TEST(Simulate, ComparesWithWhatWasMeasured) {
+  const Scratch measured(
+      R"([{"collective": "allreduce", "ranks": 2, "bytes": 1048576, "algorithm": "ring", "time_us": 202.0},
+                             {"collective": "broadcast", "ranks": 2, "bytes": 1, "algorithm": "ring", "time_us": 1.0}])");
+  const auto result = run({"simulate", "allreduce", "--measured", measured.path(), "--machine", "loopback-tcp"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("202 us"));
+  EXPECT_THAT(result.out, HasSubstr("of 1 within 20%"));
+  const auto json =
+      run({"simulate", "allreduce", "--measured", measured.path(), "--machine", "loopback-tcp", "--json"});
+  EXPECT_EQ(json.code, 0) << json.err;
+  const auto rows = nlohmann::json::parse(json.out);
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_EQ(rows[0]["measured_us"], 202.0);
+  EXPECT_DOUBLE_EQ(rows[0]["ratio"], rows[0]["time_us"].get<double>() / 202.0);
+  for (const char* text :
+       {"{}", "[1]", R"([{"collective": 5, "ranks": 2, "bytes": 1, "algorithm": "ring", "time_us": 1}])",
+        R"([{"collective": "allreduce", "ranks": 0, "bytes": 1, "algorithm": "ring", "time_us": 1}])",
+        R"([{"collective": "allreduce", "ranks": 2, "bytes": 1, "algorithm": "ring", "time_us": 1e300}])"}) {
+    const Scratch broken(text);
+    EXPECT_EQ(run({"simulate", "allreduce", "--measured", broken.path()}).code, 2) << text;
+  }
+}
+
+TEST(Simulate, SaysWhatIsWrongWithItsUse) {
+  const std::pair<std::vector<std::string>, const char*> cases[] = {
+      {{"simulate"}, "collective"},
+      {{"simulate", "alreduce"}, "did you mean 'allreduce'?"},
+      {{"simulate", "allreduce", "--algorithm", "rign"}, "did you mean 'ring'?"},
+      {{"simulate", "allreduce", "--machine", "efa-40"}, "did you mean 'efa-400'?"},
+      {{"simulate", "allreduce", "--scale", "12"}, "do not fill nodes of 8"},
+      {{"simulate", "allreduce", "--stragglers", "2:5"}, "PROBABILITY:MICROSECONDS"},
+      {{"simulate", "allreduce", "--model", "resnet50"}, "--compute-ms"},
+      {{"simulate", "allreduce", "--nodes", "100000"}, "more than"},
+      {{"simulate", "allreduce", "--plto", "x"}, "did you mean '--plot'?"},
+      {{"simulate", "allreduce", "--compute-ms", "5"}, "--model"},
+      {{"simulate", "allreduce", "--bucket", "1M"}, "--model"},
+      {{"simulate", "broadcast", "--model", "vgg16", "--compute-ms", "5"}, "not broadcast"},
+      {{"simulate", "allreduce", "--model", "vgg16", "--compute-ms", "5", "--measured", "x"}, "take one"},
+      {{"simulate", "allreduce", "--model", "vgg16", "--compute-ms", "5", "--sizes", "1M"}, "leave out --sizes"},
+      {{"simulate", "allreduce", "--model", "vgg16", "--compute-ms", "5", "--explain"}, "--explain"},
+      {{"simulate", "allreduce", "--measured", "x", "--algorithm", "ring"}, "leave out --algorithm"},
+      {{"simulate", "allreduce", "--measured", "x", "--sizes", "1M"}, "--sizes"},
+      {{"simulate", "allreduce", "--measured", "x", "--scale", "8"}, "--scale"},
+      {{"simulate", "allreduce", "--seed", "2"}, "--stragglers"},
+      {{"simulate", "allreduce", "--stragglers", "0.1:5", "--seed", "-1"}, "'-1' is not a whole number"},
+      {{"simulate", "allreduce", "--stragglers", "0.1:5", "--seed", ""}, "'' is not a whole number"},
+      {{"simulate", "allreduce", "--stragglers", "0.1:5", "--seed", "18446744073709551616"}, "not a whole number"},
+      {{"simulate", "allreduce", "--plot", "-"}, "name a file"},
+      {{"simulate", "allreduce", "--plot", "a.svg", "--output", "a.svg"}, "the same file"},
+      {{"simulate", "allreduce", "--plot", "a.svg", "--links", "a.svg"}, "the same file"},
+      {{"simulate", "allreduce", "--nodes", "64", "--ranks-per-node", "2048", "--links", "a.svg"}, "up to 4096 ranks"},
+  };
+  for (const auto& [arguments, expected] : cases) {
+    const auto result = run(arguments);
+    EXPECT_EQ(result.code, 2) << result.err;
+    EXPECT_THAT(result.err, HasSubstr(expected));
+  }
+}
+
+TEST(Simulate, AMachineIsShownWithoutACollective) {
+  const auto result = run({"simulate", "--machine", "efa-400", "--show-machine"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(machine_to_json(*machine_from_json(result.out)), machine_to_json(*find_machine("efa-400")));
+}
+
+TEST(Simulate, ExplainsBesideTheJsonAndNotInIt) {
+  const std::vector<std::string> arguments{"simulate", "allreduce", "--nodes", "2", "--sizes", "1K", "--json"};
+  auto explained = arguments;
+  explained.push_back("--explain");
+  const auto result = run(explained);
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(result.out, run(arguments).out);
+  EXPECT_THAT(result.err, HasSubstr("has the lowest predicted time"));
+}
+
+TEST(Simulate, AFileThatCannotBeReadIsNamed) {
+  const auto result = run({"simulate", "allreduce", "--measured", testing::TempDir()});
+  EXPECT_EQ(result.code, 3);
+  EXPECT_THAT(result.err, testing::AllOf(HasSubstr(testing::TempDir()), HasSubstr("Is a directory")));
+}
+
+TEST(Svg, TellsManyCurvesApart) {
+  Chart chart;
+  for (int i = 0; i < 12; ++i) chart.curves.push_back({"curve", {{1, 1}, {2, 2.0 + i}}});
+  std::istringstream text(draw(chart));
+  std::set<std::string> strokes;
+  for (std::string line; std::getline(text, line);)
+    if (const auto at = line.find("stroke="); line.starts_with("<polyline") && line.find(" fill=\"none\"") < at)
+      strokes.insert(line.substr(at));
+  EXPECT_EQ(strokes.size(), 12u);
+}
+
+TEST(Svg, LeavesOutWhatHasNoPlaceOnAnAxis) {
+  Chart chart;
+  chart.x_is_bytes = true;
+  chart.curves = {{"one", {{0, 5}, {1024, 50}}}};
+  EXPECT_THAT(draw(chart), testing::Not(HasSubstr("inf")));
+}
+
+TEST(Svg, OneSquareIsWideEnoughForTheTitle) {
+  EXPECT_THAT(draw("title", "unit", {{"ring", {{1}}}}),
+              HasSubstr("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"670\""));
+}
+
+TEST(Svg, WritesTextThatIsNoMarkup) {
+  Chart chart;
+  chart.title = "a <b> & \"c\"";
+  chart.curves = {{"one", {{1, 1}, {1000, 50}}}};
+  const std::string text = draw(chart);
+  EXPECT_THAT(text, HasSubstr("a &lt;b&gt; &amp; &quot;c&quot;"));
+  EXPECT_THAT(text, testing::Not(HasSubstr("nan")));
+}
+
+TEST(Simulate, SaysWhyAnAlgorithmHasNoForecast) {
+  const auto none = run({"simulate", "reduce_scatter", "--nodes", "3", "--algorithm", "halving_doubling"});
+  EXPECT_EQ(none.code, 3);
+  EXPECT_THAT(none.out, HasSubstr("24 ranks are no power of two"));
+  EXPECT_THAT(none.err, HasSubstr("no forecast of halving_doubling: "));
+  const auto some = run({"simulate", "reduce_scatter", "--scale", "8,24", "--algorithm", "halving_doubling"});
+  EXPECT_EQ(some.code, 0) << some.err;
+  EXPECT_THAT(some.out, HasSubstr("24 ranks are no power of two"));
+  const auto all = run({"simulate", "reduce_scatter", "--nodes", "3", "--sizes", "1K"});
+  EXPECT_EQ(all.code, 0) << all.err;
+  EXPECT_THAT(all.out, HasSubstr("24 ranks are no power of two"));
+  const Scratch plot;
+  const auto drawn = run({"simulate", "reduce_scatter", "--nodes", "3", "--sizes", "1K,1M", "--algorithm",
+                          "ring,halving_doubling", "--plot", plot.path()});
+  EXPECT_EQ(drawn.code, 3);
+  EXPECT_THAT(plot.text(), HasSubstr("<svg")) << "of those that have one";
+}
+
+}  // namespace
+}  // namespace fabring::tests

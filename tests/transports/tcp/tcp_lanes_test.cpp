@@ -1,0 +1,50 @@
+// Which lanes the tcp transport looks at, where many peers send at once. The peers are played by the test.
+
+#include "tests/transports/conformance/world.hpp"
+#include "tests/transports/tcp/tcp_bench.hpp"
+
+namespace fabring {
+namespace {
+
+using conformance::Bytes;
+
+constexpr std::uint32_t long_bytes = tcp::long_message_bytes, short_bytes = 8;
+constexpr Slot long_slot = 100, short_slot = 101;
+
+class TcpManyLanes : public testing::TestWithParam<Rank> {};
+
+// The short message is read together with the end of the long one, which ends the turn: it waits in the lane while the
+// others have theirs, and the kernel has nothing more for it.
+TEST_P(TcpManyLanes, AMessageReadBehindALongOneIsNotForgotten) {
+  const Rank peers = GetParam();
+  Bench bench(options_of(peers, peers + 1));
+  std::vector<std::unique_ptr<net::Stream>> streams;
+  std::vector<Bytes> into(static_cast<std::size_t>(peers), Bytes(long_bytes + short_bytes));
+  for (Rank peer = 0; peer < peers; ++peer) {
+    ASSERT_TRUE(bench.connect(1, peer));
+    streams.push_back(std::move(bench.stream));
+    const auto number = static_cast<std::size_t>(peer);
+    const std::span<std::byte> all(into[number]);
+    bench.endpoint->post_recv(peer, long_slot, all.first(long_bytes), 2 * number);
+    bench.endpoint->post_recv(peer, short_slot, all.last(short_bytes), 2 * number + 1);
+  }
+  Bytes wire(tcp::padded_header_bytes + long_bytes + tcp::header_bytes + short_bytes);
+  tcp::encode({long_slot, long_bytes}, wire.data());
+  tcp::encode({short_slot, short_bytes}, wire.data() + tcp::padded_header_bytes + long_bytes);
+  const std::span<const std::byte> first = std::span(wire).first(wire.size() / 2);  // a socket has room for that
+  const auto say_to_all = [&](std::span<const std::byte> bytes) {
+    for (const auto& stream : streams) ASSERT_EQ(stream->write(bytes.data(), bytes.size()).bytes, bytes.size());
+  };
+  const std::uint64_t before = bench.endpoint->counters().bytes_received;
+  say_to_all(first);
+  ASSERT_TRUE(
+      bench.reach([&] { return bench.endpoint->counters().bytes_received == before + first.size() * streams.size(); }));
+  say_to_all(std::span(wire).subspan(first.size()));
+  EXPECT_TRUE(bench.reach([&] { return bench.endings.size() == 2 * streams.size(); }))
+      << bench.endings.size() << " of " << 2 * streams.size() << " messages came";
+}
+
+INSTANTIATE_TEST_SUITE_P(Peers, TcpManyLanes, testing::Values(20, 70));
+
+}  // namespace
+}  // namespace fabring

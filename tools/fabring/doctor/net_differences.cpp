@@ -10,6 +10,7 @@
 
 #include "runtime/base/rank_list.hpp"
 #include "runtime/base/settings.hpp"
+#include "runtime/startup/usable_transports.hpp"
 
 namespace fabring::tools {
 namespace {
@@ -67,6 +68,36 @@ class Comparing {
     return shown.empty() ? default_text(*row) : shown;
   }
 
+  // What comes of it that ranks have different values.
+  struct Meaning {
+    Severity severity;
+    const char* why;
+  };
+
+  Meaning meaning_of(const std::string& name, const std::map<std::string, std::vector<Rank>>& values) const {
+    static const std::set<std::string_view> alike{"FABRING_TRANSPORT",     "FABRING_ALGORITHM", "FABRING_REPRODUCIBLE",
+                                                  "FABRING_SEGMENT_BYTES", "FABRING_DEPTH",     "FABRING_WIRE_TYPE"};
+    if (alike.contains(name)) return {Severity::critical, "a job whose ranks differ in it does not start"};
+    if (name == "FABRING_PROVIDER") return meaning_of_providers(values);
+    return {Severity::warning, "ranks may choose and wait differently"};
+  }
+
+  // Ranks find out which providers they have, and go by another network where these differ and one is allowed. What
+  // auto comes to may be what others name.
+  Meaning meaning_of_providers(const std::map<std::string, std::vector<Rank>>& values) const {
+    const bool other_network = std::ranges::any_of(picture_.ranks, [](const std::optional<NetFacts>& facts) {
+      return facts && std::ranges::count(UsableTransports::asked_for(setting(*facts, "FABRING_TRANSPORT")), "tcp") > 0;
+    });
+    if (!other_network && !values.contains("auto"))
+      return {
+          Severity::critical,
+          "ranks with different providers do not reach each other by libfabric, and FABRING_TRANSPORT names no other "
+          "network: the job does not start"};
+    return {Severity::warning,
+            "ranks with different providers do not reach each other by libfabric: the job goes by the next transport, "
+            "and where FABRING_TRANSPORT names none it does not start"};
+  }
+
   void differences() {
     compare("net.version", Severity::critical, "the version of Fabring",
             by([](const NetFacts& facts) { return facts.version; }), "a job of several versions does not start",
@@ -76,13 +107,9 @@ class Comparing {
       if (facts)
         for (const std::string& line : facts->settings) names.insert(line.substr(0, line.find('=')));
     for (const std::string& name : names) {
-      static const std::set<std::string_view> alike{
-          "FABRING_TRANSPORT", "FABRING_ALGORITHM", "FABRING_REPRODUCIBLE", "FABRING_SEGMENT_BYTES",
-          "FABRING_DEPTH",     "FABRING_PROVIDER",  "FABRING_WIRE_TYPE"};
-      const bool matters = alike.contains(name);
-      compare("net.settings", matters ? Severity::critical : Severity::warning, name,
-              by([&](const NetFacts& facts) { return setting(facts, name); }),
-              matters ? "a job whose ranks differ in it does not start" : "ranks may choose and wait differently",
+      const auto values = by([&](const NetFacts& facts) { return setting(facts, name); });
+      const Meaning meaning = meaning_of(name, values);
+      compare("net.settings", meaning.severity, name, values, meaning.why,
               "set it alike on all ranks; `fabring settings` shows where a value comes from");
     }
     compare("net.interfaces", Severity::warning, "the set of network interfaces", by([](const NetFacts& facts) {

@@ -263,6 +263,22 @@ TEST(NetVerdict, WhatHostsDifferInIsSaidWithTheException) {
   EXPECT_EQ(only(picture).id, "net.mtu_differs");
 }
 
+TEST(NetVerdict, ProvidersThatDifferStopOnlyAJobThatMayUseNothingElse) {
+  NetPicture picture = healthy(3);
+  picture.ranks[0]->settings = {"FABRING_PROVIDER=efa"};
+  picture.ranks[1]->settings = {"FABRING_PROVIDER=efa"};
+  picture.ranks[2]->settings = {"FABRING_PROVIDER=tcp"};
+  EXPECT_EQ(only(picture).id, "net.settings");
+  EXPECT_EQ(only(picture).severity, Severity::warning) << "such a job goes by sockets";
+  EXPECT_THAT(only(picture).what,
+              HasSubstr("FABRING_PROVIDER differs: tcp on rank 2 (host host2); efa on ranks 0 and 1"));
+  EXPECT_THAT(only(picture).why, HasSubstr("the job goes by the next transport"));
+  for (auto& facts : picture.ranks) facts->settings.emplace_back("FABRING_TRANSPORT=shm,fabric");
+  EXPECT_EQ(only(picture).severity, Severity::critical) << "and this one by nothing";
+  picture.ranks[2]->settings = {"FABRING_TRANSPORT=shm,fabric"};
+  EXPECT_EQ(only(picture).severity, Severity::warning) << "auto may come to efa";
+}
+
 TEST(NetVerdict, SettingsThatMeanTheSameDoNotDiffer) {
   NetPicture picture = healthy(4);
   picture.ranks[0]->settings = {"FABRING_TRANSPORT=auto", "FABRING_SEGMENT_BYTES=1M", "FABRING_REPRODUCIBLE=yes",

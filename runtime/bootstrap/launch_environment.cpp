@@ -90,9 +90,9 @@ Result<LaunchInfo> read_launch_environment(const Environment& environment, const
   const bool named_itself = own.rank >= 0 && own.world_size >= 0 && !own.master_addr.empty();
   if (!named_itself) {
     for (const Launcher& launcher : launchers()) {
-      if (!launcher.present(environment)) continue;
+      if (!is_known(launcher, environment)) continue;
       info.launcher = launcher.name;
-      Status status = launcher.read({environment, facts, launcher.name}, info, advice);
+      Status status = launcher.read({environment, facts, launcher}, info, advice);
       if (!status) return status.with_prefix(fmt::format("{}: ", launcher.name));
       break;
     }

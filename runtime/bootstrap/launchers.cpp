@@ -36,12 +36,8 @@ void identify(std::string identity, std::string_view variables, LaunchInfo& info
 
 // --- torchrun, and everything else that speaks its names -----------------------------------------------------------
 
-bool torchrun_present(const Environment& e) { return has(e, "RANK") && has(e, "WORLD_SIZE") && has(e, "MASTER_ADDR"); }
-
 Status torchrun_read(const LauncherInput& in, LaunchInfo& info, LauncherAdvice&) {
-  FABRING_TRY(in.number("RANK", 0, "FABRING_RANK", info.rank, info));
-  FABRING_TRY(in.number("WORLD_SIZE", 1, "FABRING_WORLD_SIZE", info.world_size, info));
-  FABRING_TRY(in.number("LOCAL_RANK", 0, "FABRING_LOCAL_RANK", info.local_rank, info));
+  FABRING_TRY(in.place(info));
   info.master_addr = in.text("MASTER_ADDR");
   info.master_named_by = "MASTER_ADDR";
   info.sources["FABRING_MASTER_ADDR"] = "torchrun MASTER_ADDR";
@@ -60,18 +56,14 @@ Status torchrun_read(const LauncherInput& in, LaunchInfo& info, LauncherAdvice&)
 
 // --- Open MPI ------------------------------------------------------------------------------------------------------
 
-bool open_mpi_present(const Environment& e) { return has(e, "OMPI_COMM_WORLD_RANK") && has(e, "OMPI_COMM_WORLD_SIZE"); }
-
 Status open_mpi_read(const LauncherInput& in, LaunchInfo& info, LauncherAdvice& advice) {
-  FABRING_TRY(in.number("OMPI_COMM_WORLD_RANK", 0, "FABRING_RANK", info.rank, info));
-  FABRING_TRY(in.number("OMPI_COMM_WORLD_SIZE", 1, "FABRING_WORLD_SIZE", info.world_size, info));
-  FABRING_TRY(in.number("OMPI_COMM_WORLD_LOCAL_RANK", 0, "FABRING_LOCAL_RANK", info.local_rank, info));
+  FABRING_TRY(in.place(info));
   const std::string identity =
       fmt::format("openmpi.{}.{}", in.text("PMIX_NAMESPACE"), in.text("OMPI_MCA_orte_precondition_transports"));
   identify(identity, "PMIX_NAMESPACE, OMPI_MCA_orte_precondition_transports", info);
   // OMPI_MCA_orte_hnp_uri names mpirun's host, which need not be rank 0's; no variable names that one.
-  if (in.text("OMPI_COMM_WORLD_LOCAL_SIZE") == in.text("OMPI_COMM_WORLD_SIZE"))
-    meet_on_this_host("OMPI_COMM_WORLD_LOCAL_SIZE (all ranks are here)", info);
+  if (in.text(in.row.local_size) == in.text(in.row.size))
+    meet_on_this_host(fmt::format("{} (all ranks are here)", in.row.local_size), info);
   meet_at_derived_port(identity, info);
   advice.no_address = "pass -x FABRING_MASTER_ADDR=<host of rank 0> to mpirun";
   return {};
@@ -79,17 +71,29 @@ Status open_mpi_read(const LauncherInput& in, LaunchInfo& info, LauncherAdvice& 
 
 // --- PMI: MPICH, Intel MPI and their Hydra; PMIx -------------------------------------------------------------------
 
-bool slurm_present(const Environment& e) { return has(e, "SLURM_JOB_ID"); }
 Status slurm_read(const LauncherInput& in, LaunchInfo& info, LauncherAdvice& advice);
+
+// A batch script sees SLURM_PROCID=0 and SLURM_NTASKS too; only a step has ranks.
+constexpr Launcher slurm_step{.name = "Slurm",
+                              .known_by = {"SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID"},
+                              .rank = "SLURM_PROCID",
+                              .size = "SLURM_STEP_NUM_TASKS",
+                              .local_rank = "SLURM_LOCALID",
+                              .local_size = "SLURM_NTASKS_PER_NODE",
+                              .around_others = true,
+                              .read = slurm_read};
 
 // srun offers PMI itself (--mpi=pmi2, --mpi=pmix). It is srun, and not a Hydra inside the allocation, if the step
 // counts the same ranks; then the step's variables say where rank 0 is, which PMI's do not.
-bool step_agrees(const LauncherInput& in, std::string_view rank, std::string_view size) {
-  return in.has("SLURM_STEP_ID") && in.text("SLURM_PROCID") == in.text(rank) &&
-         (size.empty() || in.text("SLURM_STEP_NUM_TASKS") == in.text(size));
+bool step_agrees(const LauncherInput& in) {
+  return in.has("SLURM_STEP_ID") && in.text(slurm_step.rank) == in.text(in.row.rank) &&
+         (in.row.size.empty() || in.text(slurm_step.size) == in.text(in.row.size));
 }
 
-bool pmi_present(const Environment& e) { return has(e, "PMI_RANK") || has(e, "PMI_ID"); }
+Status read_as_step(const LauncherInput& in, LaunchInfo& info, LauncherAdvice& advice) {
+  info.launcher = slurm_step.name;
+  return slurm_read({in.environment, in.facts, slurm_step}, info, advice);
+}
 
 Status pmi_read(const LauncherInput& in, LaunchInfo& info, LauncherAdvice& advice) {
   if (!in.has("PMI_RANK") || !in.has("PMI_SIZE")) {
@@ -100,31 +104,21 @@ Status pmi_read(const LauncherInput& in, LaunchInfo& info, LauncherAdvice& advic
         in.has("PMI_RANK") ? "PMI_RANK" : "PMI_ID", in.has("PMI_RANK") ? "PMI_SIZE" : "PMI_RANK and PMI_SIZE");
     return {};
   }
-  if (step_agrees(in, "PMI_RANK", "PMI_SIZE")) {
-    info.launcher = "Slurm";
-    return slurm_read(in, info, advice);
-  }
-  FABRING_TRY(in.number("PMI_RANK", 0, "FABRING_RANK", info.rank, info));
-  FABRING_TRY(in.number("PMI_SIZE", 1, "FABRING_WORLD_SIZE", info.world_size, info));
-  FABRING_TRY(in.number("MPI_LOCALRANKID", 0, "FABRING_LOCAL_RANK", info.local_rank, info));
+  if (step_agrees(in)) return read_as_step(in, info, advice);
+  FABRING_TRY(in.place(info));
   const std::string identity = fmt::format("pmi.{}.{}", in.text("PMI_JOBID"), in.facts.launcher_process);
-  if (in.text("MPI_LOCALNRANKS") == in.text("PMI_SIZE")) {
+  if (in.text(in.row.local_size) == in.text(in.row.size)) {
     identify(identity, in.has("PMI_JOBID") ? "PMI_JOBID" : "process", info);
-    meet_on_this_host("MPI_LOCALNRANKS (all ranks are here)", info);
+    meet_on_this_host(fmt::format("{} (all ranks are here)", in.row.local_size), info);
     meet_at_derived_port(identity, info);
   }
   advice.no_address = "pass -genv FABRING_MASTER_ADDR <host of rank 0> to mpiexec";
   return {};
 }
 
-bool pmix_present(const Environment& e) { return has(e, "PMIX_RANK"); }
-
 Status pmix_read(const LauncherInput& in, LaunchInfo& info, LauncherAdvice& advice) {
-  if (step_agrees(in, "PMIX_RANK", "")) {
-    info.launcher = "Slurm";
-    return slurm_read(in, info, advice);
-  }
-  FABRING_TRY(in.number("PMIX_RANK", 0, "FABRING_RANK", info.rank, info));
+  if (step_agrees(in)) return read_as_step(in, info, advice);
+  FABRING_TRY(in.place(info));
   identify(fmt::format("pmix.{}", in.text("PMIX_NAMESPACE")), "PMIX_NAMESPACE", info);
   advice.no_rank = fmt::format(
       "PMIX_RANK={} says which rank this is, but no variable says of how many: set FABRING_WORLD_SIZE and "
@@ -161,17 +155,14 @@ Status slurm_address(const LauncherInput& in, LaunchInfo& info) {
 }
 
 Status slurm_read(const LauncherInput& in, LaunchInfo& info, LauncherAdvice& advice) {
-  // A batch script sees SLURM_PROCID=0 and SLURM_NTASKS too; only a step has ranks.
-  if (!in.has("SLURM_STEP_ID") || !in.has("SLURM_STEP_NUM_TASKS") || !in.has("SLURM_PROCID")) {
+  if (!is_known(slurm_step, in.environment)) {
     advice.no_rank = fmt::format(
         "inside Slurm job {}, but not started by srun (no SLURM_STEP_NUM_TASKS): start with srun, or with `fabring "
         "run`",
         in.text("SLURM_JOB_ID"));
     return {};
   }
-  FABRING_TRY(in.number("SLURM_PROCID", 0, "FABRING_RANK", info.rank, info));
-  FABRING_TRY(in.number("SLURM_STEP_NUM_TASKS", 1, "FABRING_WORLD_SIZE", info.world_size, info));
-  FABRING_TRY(in.number("SLURM_LOCALID", 0, "FABRING_LOCAL_RANK", info.local_rank, info));
+  FABRING_TRY(in.place(info));
   identify(
       fmt::format("slurm.{}.{}.{}", in.text("SLURM_JOB_ID"), in.text("SLURM_STEP_ID"), in.text("SLURM_RESTART_COUNT")),
       "SLURM_JOB_ID, SLURM_STEP_ID", info);
@@ -189,10 +180,8 @@ Status slurm_read(const LauncherInput& in, LaunchInfo& info, LauncherAdvice& adv
 
 // --- Kubernetes, SageMaker: hosts and pods, not ranks ---------------------------------------------------------------
 
-bool kubernetes_present(const Environment& e) { return has(e, "JOB_COMPLETION_INDEX"); }
-
 Status kubernetes_read(const LauncherInput& in, LaunchInfo& info, LauncherAdvice& advice) {
-  FABRING_TRY(in.number("JOB_COMPLETION_INDEX", 0, "FABRING_RANK", info.rank, info));
+  FABRING_TRY(in.place(info));
   if (in.has("PET_NNODES"))
     advice.no_rank = "PET_NNODES and PET_NODE_RANK are arguments for torchrun: start the program with torchrun";
   else
@@ -203,8 +192,6 @@ Status kubernetes_read(const LauncherInput& in, LaunchInfo& info, LauncherAdvice
   advice.no_address = "set FABRING_MASTER_ADDR=<job>-0.<service> in the pod template";
   return {};
 }
-
-bool sagemaker_present(const Environment& e) { return has(e, "SM_HOSTS") && has(e, "SM_CURRENT_HOST"); }
 
 // A JSON list of plain strings.
 Result<std::vector<std::string>> json_names(std::string_view text) {
@@ -245,13 +232,8 @@ Status sagemaker_read(const LauncherInput& in, LaunchInfo& info, LauncherAdvice&
 
 // --- started by hand, half ------------------------------------------------------------------------------------------
 
-bool half_torchrun_present(const Environment& e) {
-  return has(e, "RANK") && (has(e, "WORLD_SIZE") || has(e, "MASTER_ADDR"));
-}
-
 Status half_torchrun_read(const LauncherInput& in, LaunchInfo& info, LauncherAdvice& advice) {
-  FABRING_TRY(in.number("RANK", 0, "FABRING_RANK", info.rank, info));
-  FABRING_TRY(in.number("WORLD_SIZE", 1, "FABRING_WORLD_SIZE", info.world_size, info));
+  FABRING_TRY(in.place(info));
   advice.no_rank = "RANK and MASTER_ADDR are set, but WORLD_SIZE is not";
   advice.no_address = "RANK and WORLD_SIZE are set, but MASTER_ADDR is not; set it to the host of rank 0";
   return {};
@@ -260,14 +242,51 @@ Status half_torchrun_read(const LauncherInput& in, LaunchInfo& info, LauncherAdv
 // Slurm comes after whatever may run inside its allocation: under mpirun, Hydra and torchrun in a batch script the
 // SLURM_* variables count daemons, not ranks.
 constexpr Launcher rows[] = {
-    {"torchrun", torchrun_present, torchrun_read},
-    {"Open MPI", open_mpi_present, open_mpi_read},
-    {"PMI", pmi_present, pmi_read},
-    {"PMIx", pmix_present, pmix_read},
-    {"Slurm", slurm_present, slurm_read},
-    {"Kubernetes", kubernetes_present, kubernetes_read},
-    {"SageMaker", sagemaker_present, sagemaker_read},
-    {"RANK, WORLD_SIZE", half_torchrun_present, half_torchrun_read},
+    {.name = "torchrun",
+     .known_by = {"RANK", "WORLD_SIZE", "MASTER_ADDR"},
+     .rank = "RANK",
+     .size = "WORLD_SIZE",
+     .local_rank = "LOCAL_RANK",
+     .local_size = "LOCAL_WORLD_SIZE",
+     .read = torchrun_read},
+    {.name = "Open MPI",
+     .known_by = {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+     .rank = "OMPI_COMM_WORLD_RANK",
+     .size = "OMPI_COMM_WORLD_SIZE",
+     .local_rank = "OMPI_COMM_WORLD_LOCAL_RANK",
+     .local_size = "OMPI_COMM_WORLD_LOCAL_SIZE",
+     .read = open_mpi_read},
+    {.name = "PMI",
+     .known_by = {"PMI_RANK"},
+     .rank = "PMI_RANK",
+     .size = "PMI_SIZE",
+     .local_rank = "MPI_LOCALRANKID",
+     .local_size = "MPI_LOCALNRANKS",
+     .read = pmi_read},
+    {.name = "PMI", .known_by = {"PMI_ID"}, .rank = "PMI_ID", .read = pmi_read},  // under -pmi-port
+    {.name = "PMIx", .known_by = {"PMIX_RANK"}, .rank = "PMIX_RANK", .read = pmix_read},
+    slurm_step,
+    {.name = "Slurm", .known_by = {"SLURM_JOB_ID"}, .around_others = true, .read = slurm_read},  // a batch script
+    {.name = "Kubernetes",
+     .known_by = {"JOB_COMPLETION_INDEX"},
+     .rank = "JOB_COMPLETION_INDEX",
+     .around_others = true,
+     .read = kubernetes_read},
+    {.name = "SageMaker",
+     .known_by = {"SM_HOSTS", "SM_CURRENT_HOST"},
+     .rank = "SM_CURRENT_HOST",
+     .around_others = true,
+     .read = sagemaker_read},
+    {.name = "RANK, WORLD_SIZE",
+     .known_by = {"RANK", "WORLD_SIZE"},
+     .rank = "RANK",
+     .size = "WORLD_SIZE",
+     .read = half_torchrun_read},
+    {.name = "RANK, WORLD_SIZE",
+     .known_by = {"RANK", "MASTER_ADDR"},
+     .rank = "RANK",
+     .size = "WORLD_SIZE",
+     .read = half_torchrun_read},
 };
 
 }  // namespace
@@ -279,12 +298,23 @@ std::string_view LauncherInput::text(std::string_view name) const {
 
 Status LauncherInput::number(std::string_view name, std::int64_t least, std::string_view setting, int& into,
                              LaunchInfo& info) const {
-  if (!has(name)) return {};
+  if (name.empty() || !has(name)) return {};
   auto value = parse_integer(text(name), least, setting == "FABRING_MASTER_PORT" ? 65535 : most_ranks);
   if (!value) return value.error().with_prefix(fmt::format("{}={}: ", name, text(name).substr(0, 200)));
   into = static_cast<int>(*value);
   info.sources[std::string(setting)] = fmt::format("{} {}", info.launcher, name);
   return {};
+}
+
+Status LauncherInput::place(LaunchInfo& info) const {
+  FABRING_TRY(number(row.rank, 0, "FABRING_RANK", info.rank, info));
+  FABRING_TRY(number(row.size, 1, "FABRING_WORLD_SIZE", info.world_size, info));
+  return number(row.local_rank, 0, "FABRING_LOCAL_RANK", info.local_rank, info);
+}
+
+bool is_known(const Launcher& launcher, const Environment& environment) {
+  return std::ranges::all_of(launcher.known_by,
+                             [&](std::string_view name) { return name.empty() || has(environment, name); });
 }
 
 std::span<const Launcher> launchers() { return rows; }

@@ -32,7 +32,7 @@ def untold_names(root):
     """Variables by which launchers are known must be in docs/launchers.md, those of other backends that have a like of ours
     in docs/pytorch.md."""
     launchers = (root / "runtime/bootstrap/launchers.cpp").read_text()
-    known = {name for body in re.findall(r"_present\(const Environment& e\) \{(.*?)\}", launchers, re.S)
+    known = {name for body in re.findall(r"\.known_by = \{(.*?)\}", launchers, re.S)
              for name in re.findall(r'"([A-Z_]+)"', body)}
     others = re.findall(r'\{"([A-Z_]+)",\s*"FABRING_', (root / "tools/fabring/doctor/host_environment.cpp").read_text())
     for page, names in (("docs/launchers.md", known - {"SLURM_JOB_ID", "PMI_ID"}), ("docs/pytorch.md", others)):

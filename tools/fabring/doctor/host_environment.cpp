@@ -7,6 +7,7 @@
 #include <map>
 
 #include "runtime/base/nearest_name.hpp"
+#include "runtime/bootstrap/launchers.hpp"
 #include "tools/fabring/doctor/host_checks.hpp"
 
 namespace fabring::tools {
@@ -179,15 +180,37 @@ Findings of_others(const Environment& environment) {
   return found;
 }
 
-constexpr std::initializer_list<const char*> rank_variables = {"FABRING_RANK", "RANK", "OMPI_COMM_WORLD_RANK",
-                                                               "PMI_RANK", "SLURM_PROCID"};
+void add_once(std::string_view name, std::vector<std::string_view>& names) {
+  if (std::ranges::find(names, name) == names.end()) names.push_back(name);
+}
+
+// One launcher may run inside another, which then numbers hosts, pods or daemons: torchrun in a step of Slurm's.
+// Numbers can only be compared where both count as many.
+std::vector<std::string_view> rank_variables(const Environment& environment) {
+  std::vector<std::string_view> names{"FABRING_RANK"};
+  std::string size = value_of(environment, "FABRING_WORLD_SIZE");
+  for (const Launcher& one : launchers()) {
+    if (one.size.empty() || !is_known(one, environment)) continue;
+    const std::string its_size = value_of(environment, one.size);
+    if (size.empty()) size = its_size;
+    if (its_size.empty() || its_size == size) add_once(one.rank, names);
+  }
+  return names;
+}
+
+std::vector<std::string_view> size_variables(const Environment& environment) {
+  std::vector<std::string_view> names{"FABRING_WORLD_SIZE"};
+  for (const Launcher& one : launchers())
+    if (!one.around_others && !one.size.empty() && is_known(one, environment)) add_once(one.size, names);
+  return names;
+}
 
 // What several launchers say about the same thing.
 std::optional<Finding> disagreement(const Environment& environment, std::string_view what,
-                                    std::initializer_list<const char*> names) {
+                                    const std::vector<std::string_view>& names) {
   std::map<std::string, std::string> by_value;
   std::string told;
-  for (const char* name : names)
+  for (const std::string_view name : names)
     if (const std::string value = value_of(environment, name); !value.empty()) {
       by_value.emplace(value, name);
       told += fmt::format("{}{}={}", told.empty() ? "" : ", ", name, value);
@@ -219,8 +242,9 @@ std::optional<Finding> rank_in_world(const Environment& environment) {
 }  // namespace
 
 bool runs_as_rank(const HostFacts& facts) {
-  return std::ranges::any_of(rank_variables,
-                             [&](const char* name) { return !value_of(facts.environment, name).empty(); });
+  return !value_of(facts.environment, "FABRING_RANK").empty() ||
+         std::ranges::any_of(
+             launchers(), [&](const Launcher& one) { return !one.rank.empty() && is_known(one, facts.environment); });
 }
 
 Findings check_environment(const HostFacts& facts) {
@@ -229,9 +253,8 @@ Findings check_environment(const HostFacts& facts) {
   for (Findings part : {fabric(facts), of_others(environment)})
     for (Finding& finding : part) found.push_back(std::move(finding));
   for (const auto& finding :
-       {disagreement(environment, "the rank", rank_variables),
-        disagreement(environment, "the number of ranks",
-                     {"FABRING_WORLD_SIZE", "WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE"}),
+       {disagreement(environment, "the rank", rank_variables(environment)),
+        disagreement(environment, "the number of ranks", size_variables(environment)),
         disagreement(environment, "the master", {"FABRING_MASTER_ADDR", "MASTER_ADDR"}), rank_in_world(environment)})
     if (finding) found.push_back(*finding);
   return found;

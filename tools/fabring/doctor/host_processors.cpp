@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "runtime/bootstrap/launchers.hpp"
 #include "tools/fabring/doctor/host_checks.hpp"
 #include "tools/fabring/topo/topo_report.hpp"
 #include "topology/placement.hpp"
@@ -12,9 +13,8 @@ namespace fabring::tools {
 namespace {
 
 std::optional<int> local_ranks(const Environment& environment) {
-  for (const char* name :
-       {"LOCAL_WORLD_SIZE", "SLURM_NTASKS_PER_NODE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"})
-    if (const auto at = environment.find(name); at != environment.end())
+  for (const Launcher& launcher : launchers())
+    if (const auto at = environment.find(launcher.local_size); at != environment.end())
       if (const int ranks = std::atoi(at->second.c_str()); ranks > 0) return ranks;
   return std::nullopt;
 }

@@ -365,10 +365,22 @@ const Fault faults[] = {
      "environment.nccl", Severity::warning, "no effect", "FABRING_INTERFACE=eth1"},
     {"launchers that disagree",
      [](MadeUpHost& host) {
-       host.facts.environment["RANK"] = "1";
-       host.facts.environment["SLURM_PROCID"] = "0";
+       host.facts.environment.insert({{"RANK", "1"}, {"WORLD_SIZE", "2"}});
+       host.facts.environment.insert({{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "2"}});
      },
-     "environment.launcher", Severity::warning, "RANK=1, SLURM_PROCID=0", "unset"},
+     "environment.launcher", Severity::warning, "the rank: OMPI_COMM_WORLD_RANK=0, RANK=1", "unset"},
+    {"a rank that srun passed on from the batch script",
+     [](MadeUpHost& host) {
+       host.facts.environment.insert(
+           {{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"SLURM_JOB_ID", "7"}, {"SLURM_STEP_ID", "0"}});
+       host.facts.environment.insert({{"SLURM_STEP_NUM_TASKS", "2"}, {"SLURM_PROCID", "1"}});
+     },
+     "environment.launcher", Severity::warning, "the rank: SLURM_PROCID=1, RANK=0", "unset"},
+    {"launchers of worlds that differ",
+     [](MadeUpHost& host) {
+       host.facts.environment.insert({{"RANK", "1"}, {"WORLD_SIZE", "4"}, {"PMI_RANK", "0"}, {"PMI_SIZE", "2"}});
+     },
+     "environment.launcher", Severity::warning, "the number of ranks: PMI_SIZE=2, WORLD_SIZE=4", "unset"},
     {"a rank outside its world",
      [](MadeUpHost& host) {
        host.facts.environment["RANK"] = "8";

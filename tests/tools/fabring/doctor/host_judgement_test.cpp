@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <vector>
 
 #include "tests/tools/fabring/doctor/made_up_host.hpp"
 #include "tools/fabring/doctor/report.hpp"
@@ -75,8 +76,47 @@ TEST(DoctorHost, RootOnAHostHasIpcLockAndItsRanksHaveNot) {
   };
   EXPECT_EQ(memlock().severity, Severity::critical);
   EXPECT_THAT(memlock().fix, HasSubstr("LimitMEMLOCK"));
-  host.facts.environment["SLURM_PROCID"] = "0";
-  EXPECT_EQ(memlock().severity, Severity::info) << "a rank itself";
+  const Environment without = host.facts.environment;
+  const std::vector<Environment> ranks{
+      {{"FABRING_RANK", "0"}},
+      {{"RANK", "0"}, {"WORLD_SIZE", "2"}},
+      {{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "2"}},
+      {{"PMI_RANK", "0"}},
+      {{"PMI_ID", "0"}},
+      {{"PMIX_RANK", "0"}},
+      {{"SLURM_JOB_ID", "7"}, {"SLURM_STEP_ID", "0"}, {"SLURM_STEP_NUM_TASKS", "2"}, {"SLURM_PROCID", "0"}},
+      {{"JOB_COMPLETION_INDEX", "0"}},
+      {{"SM_HOSTS", R"(["algo-1","algo-2"])"}, {"SM_CURRENT_HOST", "algo-1"}}};
+  for (const Environment& rank : ranks) {
+    host.facts.environment = without;
+    host.facts.environment.insert(rank.begin(), rank.end());
+    EXPECT_EQ(memlock().severity, Severity::info) << "a rank itself, by " << rank.begin()->first;
+  }
+  host.facts.environment = without;
+  host.facts.environment.insert({{"SLURM_JOB_ID", "7"}, {"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "2"}});
+  EXPECT_EQ(memlock().severity, Severity::critical) << "a batch script is no rank";
+}
+
+// What one launcher numbers are hosts, pods or daemons where another starts the ranks.
+TEST(DoctorHost, ALauncherInsideAnotherDoesNotDisagreeWithIt) {
+  const Environment torchrun{{"RANK", "9"}, {"WORLD_SIZE", "16"}, {"LOCAL_RANK", "1"}};
+  const Environment batch{{"SLURM_JOB_ID", "7"}, {"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "2"}};
+  const Environment step{
+      {"SLURM_JOB_ID", "7"}, {"SLURM_STEP_ID", "0"}, {"SLURM_STEP_NUM_TASKS", "2"}, {"SLURM_PROCID", "1"}};
+  const Environment pmix_step{{"SLURM_JOB_ID", "7"},
+                              {"SLURM_STEP_ID", "0"},
+                              {"PMIX_RANK", "1"},
+                              {"SLURM_STEP_NUM_TASKS", "2"},
+                              {"SLURM_PROCID", "1"}};
+  const Environment pod{{"JOB_COMPLETION_INDEX", "1"}};
+  const Environment sagemaker{{"SM_HOSTS", R"(["algo-1","algo-2"])"}, {"SM_CURRENT_HOST", "algo-2"}};
+  for (const Environment& outer : {batch, step, pmix_step, pod, sagemaker}) {
+    MadeUpHost host;
+    host.facts.environment.insert(torchrun.begin(), torchrun.end());
+    host.facts.environment.insert(outer.begin(), outer.end());
+    for (const Finding& finding : host.check())
+      EXPECT_NE(finding.id, "environment.launcher") << outer.begin()->first << ": " << finding.what;
+  }
 }
 
 TEST(DoctorHost, ARankThatIsBoundHasItsProcessorsPerhapsForItself) {

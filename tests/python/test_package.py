@@ -109,7 +109,7 @@ def test_fork_after_init():
     {"FABRING_RANK": "1", "FABRING_WORLD_SIZE": "2", "FABRING_MASTER_ADDR": "a", "SLURM_STEP_ID": "0"},
     {"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2", "PMIX_RANK": "1", "PMIX_NAMESPACE": "a"},
     {"PMIX_RANK": "1", "PMIX_NAMESPACE": "a", "FABRING_WORLD_SIZE": "2"},
-    {"SLURM_PROCID": "1", "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_TASKS": "2"},
+    {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_TASKS": "2", "SLURM_PROCID": "1"},
     {"JOB_COMPLETION_INDEX": "1", "FABRING_WORLD_SIZE": "2", "FABRING_MASTER_ADDR": "a"},
     {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "a"}])
 def test_a_fork_is_who_its_parent_was_whatever_was_set_since(monkeypatch, started_by):

@@ -123,6 +123,15 @@ def test_a_rank_named_by_hand_is_that_also_where_a_launcher_named_the_pod(furthe
     assert started.stdout == ("1 2\n" if rank == "1" else "0 1\n"), started.stdout + started.stderr
 
 
+@pytest.mark.parametrize("name", ["LOCAL_RANK", "FABRING_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"])
+def test_every_launcher_is_asked_which_rank_of_its_host_this_is(name):
+    known = {key: value for key, value in os.environ.items() if not key.endswith(("LOCAL_RANK", "LOCALRANKID", "LOCALID"))}
+    started = subprocess.run([sys.executable, HERE / "jobs" / "who.py"],
+                             env={**known, "RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0", name: "5"},
+                             capture_output=True, text=True, timeout=120)
+    assert "rank 0 is local rank 5" in started.stdout, started.stdout + started.stderr
+
+
 def test_nobody_warns_while_rank_0_is_late():
     started = fabring_run(2, "late.py")
     assert started.returncode == 0 and started.stdout.count("in time") == 2, started.stdout + started.stderr

@@ -7,16 +7,20 @@ from collections.abc import Mapping
 from typing import Any
 
 _ours = ("FABRING_RANK", "FABRING_WORLD_SIZE", "FABRING_JOB_ID", "FABRING_MASTER_ADDR", "FABRING_MASTER_PORT")
-# As runtime/bootstrap/launchers.cpp: by what each is known, in this order, and what else tells its ranks or jobs apart.
+# By what each is known, in this order, and what else tells its ranks or jobs apart. The first is as known_by in
+# runtime/bootstrap/launchers.cpp, to which tests/runtime/bootstrap/launchers_test.cpp holds it.
 _launchers = (
     (("RANK", "WORLD_SIZE", "MASTER_ADDR"), ("MASTER_PORT",)),
     (("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"), ("PMIX_NAMESPACE",)),
     (("PMI_RANK",), ("PMI_SIZE", "SLURM_STEP_ID")),
+    (("PMI_ID",), ()),
     (("PMIX_RANK",), ("PMIX_NAMESPACE", "SLURM_STEP_ID")),
-    (("SLURM_PROCID", "SLURM_STEP_ID"), ("SLURM_STEP_NUM_TASKS",)),
+    (("SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID"), ()),
+    (("SLURM_JOB_ID",), ()),
     (("JOB_COMPLETION_INDEX",), ()),
     (("SM_HOSTS", "SM_CURRENT_HOST"), ()),
-    (("RANK",), ("WORLD_SIZE", "MASTER_ADDR")),
+    (("RANK", "WORLD_SIZE"), ()),
+    (("RANK", "MASTER_ADDR"), ()),
 )
 
 

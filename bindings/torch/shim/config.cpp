@@ -36,8 +36,10 @@ void configure(Config& config, int rank, int size, std::chrono::milliseconds tim
   config.set("FABRING_WORLD_SIZE", std::to_string(size));
   // Which GPU and network cards are near: c10d does not know it, the launcher does. LOCAL_RANK first: `import
   // fabring.torch` has made it ours where `fabring run` says who a rank is; below a torchrun all workers inherit one
-  // FABRING_LOCAL_RANK from further out.
-  for (const char* name : {"LOCAL_RANK", "FABRING_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID"})
+  // FABRING_LOCAL_RANK from further out. The launchers' names and their order are runtime/bootstrap/launchers.cpp's
+  // (tests/runtime/bootstrap/launchers_test.cpp).
+  for (const char* name :
+       {"LOCAL_RANK", "FABRING_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"})
     if (const char* number = std::getenv(name); is_number(number)) {
       config.set("FABRING_LOCAL_RANK", number);
       break;

@@ -169,6 +169,8 @@ std::string show_wire_type(const Config& from) {
   return from.wire_type ? std::string(name(*from.wire_type)) : std::string("off");
 }
 
+constexpr bool alike = true;
+
 constexpr Setting rows[] = {
     {"FABRING_RANK", "integer", "", "", "from the launcher",
      "Number of this rank, 0 to the world size - 1. Every rank of a job has another one.",
@@ -217,7 +219,7 @@ constexpr Setting rows[] = {
      "What data may travel on. shm: memory that the ranks of one host share. Of the networks, the first that works on "
      "every rank: fabric (libfabric), tcp (sockets). auto: shm,fabric,tcp. Without shm the ranks of one host use the "
      "network as well. inproc: ranks that are threads of one process, for tests.",
-     read_word_list<&Config::transport>, show_text<&Config::transport>},
+     read_word_list<&Config::transport>, show_text<&Config::transport>, alike},
     {"FABRING_PROVIDER", "text", "", "", "",
      "libfabric provider for the fabric transport: auto (efa, else tcp), efa, tcp (native reliable datagrams over "
      "TCP), "
@@ -227,8 +229,8 @@ constexpr Setting rows[] = {
      "auto: the algorithm with the lowest predicted time. One that all collectives which have it are to use: ring. Or "
      "a "
      "list of rules, collective:sizes:algorithm, of which the first that fits decides: "
-     "allreduce:64K-4M:circulant,broadcast:chain. Must be the same on all ranks.",
-     read_text<&Config::algorithm>, show_text<&Config::algorithm>},
+     "allreduce:64K-4M:circulant,broadcast:chain.",
+     read_text<&Config::algorithm>, show_text<&Config::algorithm>, alike},
     {"FABRING_MACHINE", "text", "",
      "auto,probe,shared-memory,cuda-ipc,loopback-tcp,loopback-fabric,1g,10g,100g,efa-400,efa-3200", "",
      "The machine that algorithms are priced for. auto: on one host by transport and GPUs in use; on several by the "
@@ -239,14 +241,13 @@ constexpr Setting rows[] = {
      read_word_or_path<&Config::machine>, show_text<&Config::machine>},
     {"FABRING_REPRODUCIBLE", "flag", "", "", "",
      "Reduce in the order of the ranks, rounding once: results do not depend on sizes of segments, transport, nodes or "
-     "timing (docs/algorithms.md). Costs speed with many ranks. Must be the same on all ranks.",
-     read_flag<&Config::reproducible>, show_flag<&Config::reproducible>},
+     "timing (docs/algorithms.md). Costs speed with many ranks.",
+     read_flag<&Config::reproducible>, show_flag<&Config::reproducible>, alike},
     {"FABRING_WIRE_TYPE", "text", "", "off,bfloat16,float16", "",
      "As what float32 allreduces that add (sum, avg, premul_sum) travel: bfloat16 or float16 halve the bytes; every "
      "addition is in float32 and then rounded (docs/algorithms.md has the error). A single operation may say "
-     "otherwise. GPU memory passes through the host for it. "
-     "Must be the same on all ranks.",
-     read_wire_type, show_wire_type},
+     "otherwise. GPU memory passes through the host for it.",
+     read_wire_type, show_wire_type, alike},
     {"FABRING_SOCKETS_PER_PEER", "integer", "sockets", "", "chosen",
      "TCP connections between two ranks (tcp transport), 1 to 16. More of them fill a fast link that one flow can not.",
      read_integer<&Config::sockets_per_peer, 1, 16>, show_number<&Config::sockets_per_peer>},
@@ -257,9 +258,9 @@ constexpr Setting rows[] = {
      read_text<&Config::congestion_control>, show_text<&Config::congestion_control>},
     {"FABRING_SEGMENT_BYTES", "size", "bytes", "", "chosen",
      "Largest block in flight, 1G at most. Smaller ones pipeline better, larger ones cost less per byte.",
-     read_size<&Config::segment_bytes, 64, most_segment_bytes>, show_size<&Config::segment_bytes>},
+     read_size<&Config::segment_bytes, 64, most_segment_bytes>, show_size<&Config::segment_bytes>, alike},
     {"FABRING_DEPTH", "integer", "tiles", "", "chosen", "Tiles in flight per operation.",
-     read_integer<&Config::depth, 1, 1024>, show_number<&Config::depth>},
+     read_integer<&Config::depth, 1, 1024>, show_number<&Config::depth>, alike},
     {"FABRING_SCRATCH_BYTES", "size", "bytes", "", "32 MiB",
      "Limit of what an engine holds for its connections, beyond 64 KiB for each peer, and for scratch. Operations that "
      "do not fit wait for others to finish; only one message of each communicator may pass it (docs/memory.md). Little "
@@ -358,6 +359,10 @@ const Setting* find_setting(std::string_view name) {
 
 std::string default_text(const Setting& row) { return row.unset.empty() ? row.show(Config{}) : std::string(row.unset); }
 
+std::string description(const Setting& row) {
+  return fmt::format("{}{}", row.paragraph, row.alike ? " Must be the same on all ranks." : "");
+}
+
 bool is_service_variable(std::string_view name, std::string_view value) {
   constexpr std::string_view service_port = "_SERVICE_PORT";
   if (!name.starts_with("FABRING_") || find_setting(name) != nullptr) return false;
@@ -411,7 +416,7 @@ std::string settings_markdown() {
     } else if (!row.unit.empty() && row.unit != "bytes") {
       type += fmt::format(" ({})", row.unit);
     }
-    text += fmt::format("| `{}` | {} | {} | {} |\n", row.name, type, default_text(row), row.paragraph);
+    text += fmt::format("| `{}` | {} | {} | {} |\n", row.name, type, default_text(row), description(row));
   }
   return text;
 }

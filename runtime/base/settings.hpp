@@ -25,15 +25,19 @@ struct Setting {
   std::string_view unit;       ///< of a number without a suffix; empty: none
   std::string_view choices;    ///< allowed words, comma-separated; empty: any
   std::string_view unset;      ///< what the default means where the field cannot say it; empty: the field says it
-  std::string_view paragraph;  ///< for people
+  std::string_view paragraph;  ///< for people; description() says all
   Status (*read)(const Setting& row, std::string_view text, Config& into);
   std::string (*show)(const Config& from);  ///< the field as text; empty: not set
+  bool alike = false;  ///< ranks that differ in it do not start (compare() of startup/identity.hpp)
 };
 
 std::span<const Setting> settings();
 const Setting* find_setting(std::string_view name);
 /// What holds when the variable is not set.
 std::string default_text(const Setting& row);
+
+/// The paragraph, and whether all ranks must have the same.
+std::string description(const Setting& row);
 
 /// Kubernetes tells every container of the Services beside it in variables: FABRING_MASTER_SERVICE_HOST for one that is
 /// named fabring-master. They are no settings, and are passed over.

@@ -95,7 +95,7 @@ std::string as_json(const std::vector<SettingRow>& rows) {
                     {"type", known == nullptr ? "" : known->type},
                     {"unit", known == nullptr ? "" : known->unit},
                     {"default", known == nullptr ? "" : default_text(*known)},
-                    {"description", known == nullptr ? "" : known->paragraph},
+                    {"description", known == nullptr ? "" : description(*known)},
                     {"error", row.error}});
   }
   return list.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
@@ -104,9 +104,9 @@ std::string as_json(const std::vector<SettingRow>& rows) {
 std::string as_text(const std::vector<SettingRow>& rows) {
   std::string text;
   for (const SettingRow& row : rows)
-    text +=
-        fmt::format("{:<27} {}  ({}{})\n    {}\n", row.name, row.value, row.source,
-                    row.error.empty() ? "" : ", refused", row.setting == nullptr ? row.error : row.setting->paragraph);
+    text += fmt::format("{:<27} {}  ({}{})\n    {}\n", row.name, row.value, row.source,
+                        row.error.empty() ? "" : ", refused",
+                        row.setting == nullptr ? row.error : description(*row.setting));
   return text;
 }
 

@@ -3,12 +3,15 @@
 
 #include "runtime/startup/identity.hpp"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
 #include "collectives/tiling.hpp"
+#include "runtime/base/settings.hpp"
+#include "runtime/startup/own_identity.hpp"
 #include "runtime/startup/provider_agreement.hpp"
 
 namespace fabring {
@@ -118,6 +121,30 @@ TEST(Identity, tells_how_long_a_message_it_would_lend) {
   const std::string bytes = own.encode();
   for (std::size_t length = 0; length < bytes.size(); ++length)
     EXPECT_FALSE(Identity::decode(bytes.substr(0, length)).has_value());
+}
+
+/// Another value than it has by itself.
+std::string another_value(const Setting& row) {
+  if (!row.choices.empty()) return std::string(row.choices.substr(row.choices.rfind(',') + 1));
+  if (row.type == "flag") return row.show(Config{}) == "yes" ? "no" : "yes";
+  if (row.type == "integer") return "3";
+  if (row.type == "size") return "128K";
+  return row.type == "duration" ? "7s" : "sample";
+}
+
+TEST(Identities, fit_together_unless_they_differ_in_a_setting_that_must_be_alike) {
+  for (const Setting& row : settings()) {
+    Config config;
+    ASSERT_TRUE(apply_setting(row, another_value(row), config).ok()) << row.name;
+    std::vector<Identity> ranks{own_identity({}, {}), own_identity({}, {}), own_identity(config, {})};
+    const Status status = compare(ranks);
+    EXPECT_EQ(status.ok(), !row.alike) << row.name << ": " << status.message();
+    if (row.alike) {
+      EXPECT_NE(status.message().find(fmt::format("{} differs", row.name)), std::string::npos) << status.message();
+    }
+    ranks[0] = ranks[1] = ranks[2];
+    EXPECT_TRUE(compare(ranks).ok()) << row.name;
+  }
 }
 
 /// Ranks of one kernel, in these network namespaces.

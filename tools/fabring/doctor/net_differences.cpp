@@ -75,9 +75,8 @@ class Comparing {
   };
 
   Meaning meaning_of(const std::string& name, const std::map<std::string, std::vector<Rank>>& values) const {
-    static const std::set<std::string_view> alike{"FABRING_TRANSPORT",     "FABRING_ALGORITHM", "FABRING_REPRODUCIBLE",
-                                                  "FABRING_SEGMENT_BYTES", "FABRING_DEPTH",     "FABRING_WIRE_TYPE"};
-    if (alike.contains(name)) return {Severity::critical, "a job whose ranks differ in it does not start"};
+    if (const Setting* row = find_setting(name); row != nullptr && row->alike)
+      return {Severity::critical, "a job whose ranks differ in it does not start"};
     if (name == "FABRING_PROVIDER") return meaning_of_providers(values);
     return {Severity::warning, "ranks may choose and wait differently"};
   }

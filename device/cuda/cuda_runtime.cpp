@@ -51,7 +51,8 @@ class CudaEvent final : public DeviceEvent {
       : pool_(std::move(pool)), context_(context), event_(event) {}
   ~CudaEvent() override { pool_->give_back(context_, event_); }
   Result<bool> reached() override {
-    const Entry entry(pool_->driver(), context_);
+    const auto entry = Entry::into(pool_->driver(), context_);
+    if (!entry) return entry.error();
     const Answer answer = pool_->driver().cuEventQuery(event_);
     if (answer == success) return true;
     if (answer == not_ready) return false;
@@ -126,12 +127,13 @@ class CudaRuntime final : public DeviceRuntime {
     const auto handle = static_cast<Stream>(stream);
     // 0, 1 and 2 name the default streams of the current context.
     if (reinterpret_cast<std::uintptr_t>(stream) > 2) {
-      const Entry entry(*driver_, context);
+      const auto entry = Entry::into(*driver_, context);
+      if (!entry) return entry.error();
       Context own = nullptr;
       if (driver_->cuStreamGetCtx(handle, &own) == success && own != nullptr) context = own;
     }
-    const Entry entry(*driver_, context);
-    if (entry.answer() != success) return driver_->error("cuCtxPushCurrent", entry.answer());
+    const auto entry = Entry::into(*driver_, context);
+    if (!entry) return entry.error();
     int capturing = not_capturing;
     Answer answer = driver_->cuStreamIsCapturing(handle, &capturing);
     if (answer == capture_implicit)
@@ -156,16 +158,15 @@ class CudaRuntime final : public DeviceRuntime {
   }
 
   Result<std::unique_ptr<DeviceQueue>> open_queue(int device) override {
-    auto context = context_of(device);
-    if (!context) return context.error();
-    const Entry entry(*driver_, *context);
+    const auto entry = enter(device);
+    if (!entry) return entry.error();
     int least = 0, greatest = 0;
     driver_->cuCtxGetStreamPriorityRange(&least, &greatest);
     Stream stream = nullptr;
     const Answer answer = driver_->cuStreamCreateWithPriority(&stream, stream_non_blocking, greatest);
     if (answer != success) return driver_->error("cuStreamCreateWithPriority", answer);
     return std::unique_ptr<DeviceQueue>(
-        std::make_unique<CudaQueue>(pool_, ProcessWide::here().kernels_of(device, pool_), *context, stream));
+        std::make_unique<CudaQueue>(pool_, ProcessWide::here().kernels_of(device, pool_), entry->context(), stream));
   }
 
   bool has_kernels() override { return !kernels::images().empty(); }
@@ -175,8 +176,8 @@ class CudaRuntime final : public DeviceRuntime {
     if (!context) return context.error();
     const auto kernels = ProcessWide::here().kernels_of(device, pool_);
     if (kernels->loaded()) return {};
-    const Entry entry(*driver_, *context);
-    if (entry.answer() != success) return driver_->error("cuCtxPushCurrent", entry.answer());
+    const auto entry = Entry::into(*driver_, *context);
+    if (!entry) return entry.error();
     return kernels->load();
   }
 
@@ -186,12 +187,10 @@ class CudaRuntime final : public DeviceRuntime {
     const auto facts = look_up(at);
     if (!facts) return facts.error();
     if (facts->kind == MemoryKind::host) return Status(ErrorCode::invalid_argument, "memory of the host is no GPU's");
-    auto context = context_of(facts->device);
-    if (!context) return context.error();
+    const auto entry = enter(facts->device);
+    if (!entry) return entry.error();
     Device device = 0;
     driver_->cuDeviceGet(&device, facts->device);
-    const Entry entry(*driver_, *context);
-    if (entry.answer() != success) return driver_->error("cuCtxPushCurrent", entry.answer());
     auto shared = share_memory(*driver_, device, at, bytes);
     if (shared) shares_.add(*shared);
     return shared;
@@ -200,10 +199,8 @@ class CudaRuntime final : public DeviceRuntime {
   Result<std::vector<Descriptor>> export_pieces(const DeviceShare::Facts& facts) override {
     const auto there = look_up(reinterpret_cast<const std::byte*>(facts.base));
     if (!there) return there.error();
-    auto context = context_of(there->device);
-    if (!context) return context.error();
-    const Entry entry(*driver_, *context);
-    if (entry.answer() != success) return driver_->error("cuCtxPushCurrent", entry.answer());
+    const auto entry = enter(there->device);
+    if (!entry) return entry.error();
     return cuda::export_pieces(*driver_, facts);
   }
 
@@ -235,20 +232,16 @@ class CudaRuntime final : public DeviceRuntime {
     const auto facts = look_up(at);
     if (!facts) return facts.error();
     if (facts->kind == MemoryKind::host) return Status(ErrorCode::device_error, "memory of the host is no GPU's");
-    auto context = context_of(facts->device);
-    if (!context) return context.error();
-    const Entry entry(*driver_, *context);
-    if (entry.answer() != success) return driver_->error("cuCtxPushCurrent", entry.answer());
+    const auto entry = enter(facts->device);
+    if (!entry) return entry.error();
     return facts_for_cards(*driver_, facts->device, at);
   }
 
   Result<Descriptor> export_pages(const std::byte* at, std::size_t bytes) override {
     const auto facts = look_up(at);
     if (!facts) return facts.error();
-    auto context = context_of(facts->device);
-    if (!context) return context.error();
-    const Entry entry(*driver_, *context);
-    if (entry.answer() != success) return driver_->error("cuCtxPushCurrent", entry.answer());
+    const auto entry = enter(facts->device);
+    if (!entry) return entry.error();
     return export_dmabuf(*driver_, at, bytes);
   }
 
@@ -279,7 +272,8 @@ class CudaRuntime final : public DeviceRuntime {
     if (!context) return nullptr;
     const auto left = ProcessWide::here().take(ProcessWide::of_the_host, bytes);
     if (left.block != nullptr) return noted(left.block, left.bytes);
-    const Entry entry(*driver_, *context);
+    const auto entry = Entry::into(*driver_, *context);
+    if (!entry) return nullptr;
     void* block = nullptr;
     if (driver_->cuMemHostAlloc(&block, bytes, host_portable) != success) return nullptr;
     return noted(static_cast<std::byte*>(block), bytes);
@@ -293,8 +287,7 @@ class CudaRuntime final : public DeviceRuntime {
       const auto node = pinned_.extract(block);
       if (keeps_.load() && node) return ProcessWide::here().leave(ProcessWide::of_the_host, block, node.mapped());
     }
-    const Entry entry(*driver_, *context);
-    driver_->cuMemFreeHost(block);
+    if (const auto entry = Entry::into(*driver_, *context)) driver_->cuMemFreeHost(block);
   }
 
   void keep_what_is_freed() override {
@@ -352,7 +345,8 @@ class CudaRuntime final : public DeviceRuntime {
     auto context = context_of(device);
     if (!context) return context.error();
     if (const auto left = ProcessWide::here().take(device, bytes); left.block != nullptr) return left.block;
-    const Entry entry(*driver_, *context);
+    const auto entry = Entry::into(*driver_, *context);
+    if (!entry) return entry.error();
     Address at = 0;
     if (const Answer answer = driver_->cuMemAlloc_v2(&at, bytes); answer != success)
       return driver_->error("cuMemAlloc", answer);
@@ -360,9 +354,8 @@ class CudaRuntime final : public DeviceRuntime {
   }
 
   void free(int device, std::byte* block) override {
-    auto context = context_of(device);
-    if (!context) return;
-    const Entry entry(*driver_, *context);
+    const auto entry = enter(device);
+    if (!entry) return;  // what its context had is gone with it, and by now the address may be of somebody else's
     Address base = 0;
     std::size_t bytes = 0;
     if (keeps_.load() && driver_->cuMemGetAddressRange_v2(&base, &bytes, address_of(block)) == success)
@@ -425,6 +418,12 @@ class CudaRuntime final : public DeviceRuntime {
     return contexts_[device] = context;
   }
 
+  Result<Entry> enter(int device) {
+    const auto context = context_of(device);
+    if (!context) return context.error();
+    return Entry::into(*driver_, *context);
+  }
+
   // Kernels of one GPU crash at memory of another that this process allocated, until its context has been let in;
   // copies do not. Memory that was mapped piece by piece says for itself who may use it.
   Status let_in(int device, Context context, int owner, bool in_pieces) {
@@ -443,7 +442,8 @@ class CudaRuntime final : public DeviceRuntime {
     driver_->cuDeviceGet(&to, owner);
     Answer answer = driver_->cuDeviceCanAccessPeer(&possible, from, to);
     if (answer == success && possible == 0) return refused("there is no peer access between them");
-    const Entry entry(*driver_, context);
+    const auto entry = Entry::into(*driver_, context);
+    if (!entry) return entry.error();
     if (answer == success) answer = driver_->cuCtxEnablePeerAccess(*other, 0);
     if (answer != success && answer != peer_access_enabled) {
       if (is_fatal(answer)) return driver_->error("cuCtxEnablePeerAccess", answer);

@@ -20,20 +20,33 @@ inline Address address_of(const void* at) { return reinterpret_cast<std::uintptr
 // Makes a context current for as long as it lives, and queries harmless to captures that other streams are under.
 class Entry {
  public:
-  Entry(const Driver& driver, Context context) : driver_(driver), answer_(driver.cuCtxPushCurrent_v2(context)) {
-    driver_.cuThreadExchangeStreamCaptureMode(&mode_);
+  Entry(const Driver& driver, Context context)
+      : driver_(&driver), context_(context), answer_(driver.cuCtxPushCurrent_v2(context)) {
+    driver_->cuThreadExchangeStreamCaptureMode(&mode_);
+  }
+  /// Where what follows does not say by itself that another context was current: it would be done there.
+  static Result<Entry> into(const Driver& driver, Context context) {
+    Entry entry(driver, context);
+    if (entry.answer_ != success) return driver.error("cuCtxPushCurrent", entry.answer_);
+    return entry;
   }
   ~Entry() {
-    driver_.cuThreadExchangeStreamCaptureMode(&mode_);
+    if (driver_ == nullptr) return;
+    driver_->cuThreadExchangeStreamCaptureMode(&mode_);
     Context last;
-    if (answer_ == success) driver_.cuCtxPopCurrent_v2(&last);
+    if (answer_ == success) driver_->cuCtxPopCurrent_v2(&last);
   }
-  Entry(const Entry&) = delete;
-  Entry& operator=(const Entry&) = delete;
-  Answer answer() const { return answer_; }
+  Entry(Entry&& other) noexcept
+      : driver_(std::exchange(other.driver_, nullptr)),
+        context_(other.context_),
+        mode_(other.mode_),
+        answer_(other.answer_) {}
+  Entry& operator=(Entry&&) = delete;
+  Context context() const { return context_; }
 
  private:
-  const Driver& driver_;
+  const Driver* driver_;  // null: moved from
+  Context context_;
   int mode_ = capture_relaxed;
   Answer answer_;
 };

@@ -272,8 +272,8 @@ Result<std::shared_ptr<std::byte>> OpenedMemory::open(int device, Context contex
   const Shared mapping(new Mapping(pool_, context),
                        [this](Mapping* unused) { close(std::unique_ptr<Mapping>(unused)); });
   {
-    const Entry entry(pool_->driver(), context);
-    if (entry.answer() != success) return pool_->driver().error("cuCtxPushCurrent", entry.answer());
+    const auto entry = Entry::into(pool_->driver(), context);
+    if (!entry) return entry.error();
     const Status opened = facts.pieces == 0 ? mapping->open_handle(facts) : mapping->open_pieces(device, share);
     if (opened.code() == ErrorCode::unavailable) close_what_is_in_the_way();
     FABRING_TRY(opened);

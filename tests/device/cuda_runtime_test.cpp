@@ -127,6 +127,36 @@ TEST_F(CudaContext, the_callers_context_and_capture_mode_stay_as_they_were) {
   EXPECT_NE(driver_function<Pop>("cuCtxPopCurrent_v2")(&last), 0);
 }
 
+// While the program has another context current: there it would go, were the refusal not seen.
+TEST_F(CudaContext, nothing_is_done_in_the_programs_context_where_the_drivers_own_cannot_be_entered) {
+  constexpr int context_is_destroyed = 709;
+  const auto refuse = driver_function<void (*)(int)>("fake_cuda_refuse_contexts");
+  const auto pinned = driver_function<std::size_t (*)()>("fake_cuda_pinned_bytes");
+  std::byte* const here = *runtime->allocate(0, 64);
+  std::byte* const of_host = runtime->allocate_pinned(4096);
+  const DeviceShare share{*runtime->share(*runtime->allocate(1, 64), 64), {}};
+  const auto event = *runtime->record(0, nullptr);
+  const std::size_t taken = pinned();
+  void* mine = nullptr;
+  driver_function<int (*)(void**, int)>("cuDevicePrimaryCtxRetain")(&mine, 1);
+  driver_function<int (*)(void*)>("cuCtxPushCurrent_v2")(mine);
+  refuse(context_is_destroyed);
+  int stream = 0;  // not a default one
+  for (const Status& status :
+       {runtime->allocate(0, 64).error(), runtime->open_queue(0).error(), runtime->record(0, nullptr).error(),
+        runtime->record(0, &stream).error(), runtime->open_share(0, share).error(), event->reached().error()}) {
+    EXPECT_EQ(status.code(), ErrorCode::device_error);
+    EXPECT_NE(status.message().find("cuCtxPushCurrent"), std::string::npos) << status.message();
+  }
+  EXPECT_EQ(runtime->allocate_pinned(4096), nullptr);
+  runtime->free_pinned(of_host);
+  runtime->free(0, here);
+  EXPECT_EQ(pinned(), taken);
+  EXPECT_EQ(runtime->look_up(here)->kind, MemoryKind::device);
+  refuse(0);
+  EXPECT_TRUE(runtime->open_queue(0).has_value());
+}
+
 // As engines do.
 TEST_F(CudaContext, runtimes_that_come_and_go_leave_no_more_behind_than_one) {
   const auto modules = driver_function<int (*)()>("fake_cuda_modules");

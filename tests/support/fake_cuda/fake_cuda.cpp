@@ -21,6 +21,8 @@ namespace {
 
 constexpr Answer peer_access_unsupported = 217;
 
+std::atomic<Answer> answer_to_push{success};
+
 // What was reserved around a piece. The driver, too, means that by the range of an address.
 std::pair<Address, std::size_t> range_around(const fabring::MemoryFacts& found) {
   const Address at = reinterpret_cast<Address>(found.base);
@@ -133,6 +135,7 @@ FAKE Answer cuDevicePrimaryCtxRelease_v2(Device) { return success; }
 
 FAKE Answer cuCtxPushCurrent_v2(Context context) {
   if (!ready()) return not_initialized;
+  if (const Answer answer = answer_to_push; answer != success) return answer;
   current.push_back(context);
   return success;
 }
@@ -213,5 +216,6 @@ FAKE Answer cuDeviceGetUuid_v2(Uuid* uuid, Device number) {
 FAKE void* fake_cuda_see(const void* at) { return device->see(at); }
 FAKE unsigned long fake_cuda_calls() { return calls; }
 FAKE void fake_cuda_stand_still(int on) { device->stand_still(on != 0); }
+FAKE void fake_cuda_refuse_contexts(Answer answer) { answer_to_push = answer; }  // 0: no more
 FAKE void fake_cuda_break() { device->break_down(); }
 FAKE void fake_cuda_capture(Stream stream, int on) { device->capture(stream, on != 0); }

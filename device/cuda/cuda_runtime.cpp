@@ -9,16 +9,15 @@
 #include <cerrno>
 #include <map>
 #include <mutex>
-#include <set>
 #include <utility>
 
 #include "device/cuda/event_pool.hpp"
 #include "device/cuda/gpudirect.hpp"
 #include "device/cuda/kernels/images.hpp"
+#include "device/cuda/lending.hpp"
 #include "device/cuda/opened_memory.hpp"
 #include "device/cuda/process_wide.hpp"
 #include "device/cuda/queue.hpp"
-#include "device/cuda/sharing.hpp"
 
 namespace fabring {
 namespace {
@@ -182,67 +181,28 @@ class CudaRuntime final : public DeviceRuntime {
   }
 
   Result<DeviceShare::Facts> share(const std::byte* at, std::size_t bytes) override {
-    if (in_use())
-      if (auto known = shares_.find(*driver_, at, bytes)) return *known;
-    const auto facts = look_up(at);
-    if (!facts) return facts.error();
-    if (facts->kind == MemoryKind::host) return Status(ErrorCode::invalid_argument, "memory of the host is no GPU's");
-    const auto entry = enter(facts->device);
-    if (!entry) return entry.error();
-    Device device = 0;
-    driver_->cuDeviceGet(&device, facts->device);
-    auto shared = share_memory(*driver_, device, at, bytes);
-    if (shared) shares_.add(*shared);
-    return shared;
+    return lending_.share(at, bytes);
   }
 
   Result<std::vector<Descriptor>> export_pieces(const DeviceShare::Facts& facts) override {
-    const auto there = look_up(reinterpret_cast<const std::byte*>(facts.base));
-    if (!there) return there.error();
-    const auto entry = enter(there->device);
-    if (!entry) return entry.error();
-    return cuda::export_pieces(*driver_, facts);
+    return lending_.export_pieces(facts);
   }
 
   Result<std::shared_ptr<std::byte>> open_share(int device, const DeviceShare& share) override {
     auto context = context_of(device);
     if (!context) return context.error();
-    if (share.facts.process != ProcessName::self()) return opened_->open(device, *context, share, warn_);
-    // The driver opens nothing of one's own, and need not: only another GPU of this process must be let in.
-    auto* const at = reinterpret_cast<std::byte*>(share.facts.base + share.facts.offset);
-    const auto facts = look_up(at);
-    if (!facts) return facts.error();
-    if (facts->kind != MemoryKind::device)
-      return Status(ErrorCode::invalid_argument, "what this process shares of its GPU's memory is the host's");
-    // Pieces of a reservation, which is what the driver means by their range, are side by side in it.
-    const std::byte* const base = at - share.facts.offset;
-    const bool inside = share.facts.offset < share.facts.bytes && base >= facts->base &&
-                        share.facts.bytes <= facts->bytes - static_cast<std::size_t>(base - facts->base);
-    if (!inside || (share.facts.pieces == 0 && (base != facts->base || share.facts.bytes != facts->bytes)))
-      return Status(ErrorCode::invalid_argument, "what this process shares of its GPU's memory is no allocation of it");
-    if (facts->device != device) FABRING_TRY(let_in(device, *context, facts->device, share.facts.pieces > 0));
-    return std::shared_ptr<std::byte>(at, [](std::byte*) {});
+    if (share.facts.process == ProcessName::self()) return lending_.open_own(device, share.facts);
+    return opened_->open(device, *context, share, warn_);
   }
 
   void forget(const ProcessName& process) override {
     if (loaded_.load()) opened_->forget(process);
   }
 
-  Result<CardFacts> look_up_for_cards(const std::byte* at) override {
-    const auto facts = look_up(at);
-    if (!facts) return facts.error();
-    if (facts->kind == MemoryKind::host) return Status(ErrorCode::device_error, "memory of the host is no GPU's");
-    const auto entry = enter(facts->device);
-    if (!entry) return entry.error();
-    return facts_for_cards(*driver_, facts->device, at);
-  }
+  Result<CardFacts> look_up_for_cards(const std::byte* at) override { return lending_.look_up_for_cards(at); }
 
   Result<Descriptor> export_pages(const std::byte* at, std::size_t bytes) override {
-    const auto facts = look_up(at);
-    if (!facts) return facts.error();
-    const auto entry = enter(facts->device);
-    if (!entry) return entry.error();
-    return export_dmabuf(*driver_, at, bytes);
+    return lending_.export_pages(at, bytes);
   }
 
   bool sees_remote_writes(int device) override {
@@ -424,35 +384,6 @@ class CudaRuntime final : public DeviceRuntime {
     return Entry::into(*driver_, *context);
   }
 
-  // Kernels of one GPU crash at memory of another that this process allocated, until its context has been let in;
-  // copies do not. Memory that was mapped piece by piece says for itself who may use it.
-  Status let_in(int device, Context context, int owner, bool in_pieces) {
-    const auto refused = [&](const std::string& why) {
-      return Status(ErrorCode::unsupported,
-                    fmt::format("GPU {} does not reach memory of GPU {} of the same process: {}", device, owner, why));
-    };
-    if (in_pieces) return refused("it was mapped piece by piece, for its own GPU");
-    auto other = context_of(owner);
-    if (!other) return other.error();
-    std::lock_guard lock(mutex_);
-    if (let_in_.contains({device, owner})) return {};
-    Device from = 0, to = 0;
-    int possible = 0;
-    driver_->cuDeviceGet(&from, device);
-    driver_->cuDeviceGet(&to, owner);
-    Answer answer = driver_->cuDeviceCanAccessPeer(&possible, from, to);
-    if (answer == success && possible == 0) return refused("there is no peer access between them");
-    const auto entry = Entry::into(*driver_, context);
-    if (!entry) return entry.error();
-    if (answer == success) answer = driver_->cuCtxEnablePeerAccess(*other, 0);
-    if (answer != success && answer != peer_access_enabled) {
-      if (is_fatal(answer)) return driver_->error("cuCtxEnablePeerAccess", answer);
-      return refused(driver_->words("cuCtxEnablePeerAccess", answer));
-    }
-    let_in_.insert({device, owner});
-    return {};
-  }
-
   Result<Context> any_context() {
     {
       std::lock_guard lock(mutex_);
@@ -465,18 +396,18 @@ class CudaRuntime final : public DeviceRuntime {
   std::mutex mutex_;
   Status why_unusable_;  // the driver's library that is loaded; written once, before unusable_
   std::atomic<bool> unusable_{false};
-  std::shared_ptr<EventPool> pool_;  // once there, it stays
-  const Driver* driver_ = nullptr;   // the pool's
-  ProcessWide* home_ = nullptr;      // whose pool it is
-  OpenedMemory* opened_ = nullptr;   // likewise
-  KnownShares shares_;
+  std::shared_ptr<EventPool> pool_;           // once there, it stays
+  const Driver* driver_ = nullptr;            // the pool's
+  ProcessWide* home_ = nullptr;               // whose pool it is
+  OpenedMemory* opened_ = nullptr;            // likewise
   std::map<int, Context> contexts_;           // under mutex_
   std::map<std::byte*, std::size_t> pinned_;  // likewise; blocks of the host's
-  std::set<std::pair<int, int>> let_in_;      // likewise
   std::atomic<bool> loaded_{false};
   std::atomic<bool> in_use_{false};
   std::atomic<bool> keeps_{false};  // what is freed
   std::atomic<unsigned long long> seen_loads_{0};
+  Lending lending_{{[this] { return in_use() ? driver_ : nullptr; }, [this](const void* at) { return look_up(at); },
+                    [this](int device) { return context_of(device); }}};
 };
 
 }  // namespace

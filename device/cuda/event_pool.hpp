@@ -43,6 +43,7 @@ class Entry {
         answer_(other.answer_) {}
   Entry& operator=(Entry&&) = delete;
   Context context() const { return context_; }
+  const Driver& driver() const { return *driver_; }
 
  private:
   const Driver* driver_;  // null: moved from

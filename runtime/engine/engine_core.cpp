@@ -35,17 +35,17 @@ std::shared_ptr<EngineCore> EngineCore::make(EngineParts parts) {
   core->began_ = core->parts_.clock->now();
   if (core->parts_.endpoint)
     core->transfer_ =
-        std::make_unique<Transfer>(*core->parts_.endpoint, core->parts_.self, size, *core, core->parts_.parcels);
+        std::make_unique<Transfer>(*core->parts_.endpoint, core->parts_.self, size, *core, core->parts_.agreed.parcels);
   if (core->transfer_ && core->parts_.endpoint->poll_calls_kernel() && !core->parts_.waiting.own_core())
     core->transfer_->look_once_a_turn();
   if (core->transfer_) core->devices_.meet(*core->transfer_);
   // Where memory of GPUs is lent messages are as long as all of the budget can hold a few of.
   const MemoryAccount held = core->memory();
-  if (core->parts_.lent_segment_bytes == 0)
+  if (core->parts_.agreed.lent_segment_bytes == 0)
     core->scratch_.limit(scratch_beside(held.scratch_limit, held.connections(), held.peers));
   std::size_t eager = core->transfer_ ? core->transfer_->most_record_bytes() : fabring::eager_bytes;
   eager = core->parts_.eager_bytes.value_or(eager);
-  if (core->parts_.unasked_limit != 0) eager = std::min(eager, core->parts_.unasked_limit);
+  if (core->parts_.agreed.unasked_limit != 0) eager = std::min(eager, core->parts_.agreed.unasked_limit);
   core->parts_.eager_bytes = eager;
   std::vector<Rank> everyone(size);
   for (Rank rank = 0; rank < size; ++rank) everyone[rank] = rank;

@@ -269,7 +269,7 @@ void EngineCore::check_left(CommunicatorCore& communicator, Execution& execution
     execution.left_moves = moves;
   }
   const bool same_memory =
-      parts_.shares_memory && !parts_.node_of.empty() &&
+      parts_.agreed.shares_memory && !parts_.node_of.empty() &&
       parts_.node_of[static_cast<std::size_t>(world)] == parts_.node_of[static_cast<std::size_t>(parts_.self)];
   if (!certain && attended_ - execution.left_since < (same_memory ? Time(time_in_memory) : Time(time_to_arrive)))
     return;

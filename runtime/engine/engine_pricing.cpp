@@ -43,36 +43,37 @@ Machine EngineCore::pricing_machine() const {
 // A tile waits for its messages, one after the other, and meanwhile the link carries those of other tiles. Of the same
 // machine on every rank, so alike; where processors copy: cards were not measured.
 bool EngineCore::waits_for_links() const {
-  return world_ && world_->shape().nodes > 1 && parts_.config.depth == 0 && parts_.depth_for_cards == 0 &&
+  return world_ && world_->shape().nodes > 1 && parts_.config.depth == 0 && parts_.agreed.depth_for_cards == 0 &&
          parts_.machine.between.copy_bytes_per_second != 0 && parts_.machine.between.latency_ns >= slow_answer_ns;
 }
 
 TilingRules EngineCore::tiling_rules() const {
+  const Agreed& agreed = parts_.agreed;
   TilingRules rules;
-  if (parts_.through_loopback) rules = rules_through_loopback(rules, parts_.world_size);
-  if (parts_.unasked_limit != 0) rules = rules_between_gpus(rules);
-  if (parts_.lent_segment_bytes != 0) rules.segment_bytes = parts_.lent_segment_bytes;
+  if (agreed.through_loopback) rules = rules_through_loopback(rules, parts_.world_size);
+  if (agreed.unasked_limit != 0) rules = rules_between_gpus(rules);
+  if (agreed.lent_segment_bytes != 0) rules.segment_bytes = agreed.lent_segment_bytes;
   if (parts_.config.segment_bytes != 0) rules.segment_bytes = parts_.config.segment_bytes;
   rules.smallest_bytes = std::min(rules.smallest_bytes, rules.segment_bytes);
-  if (parts_.depth_for_cards != 0) rules.depth = parts_.depth_for_cards;
+  if (agreed.depth_for_cards != 0) rules.depth = agreed.depth_for_cards;
   if (parts_.config.depth != 0) rules.depth = static_cast<std::uint32_t>(parts_.config.depth);
   if (waits_for_links()) rules.reducing_depth = depth_over_slow_answers;
   rules.eager_bytes = eager_limit();
-  rules.landing_bytes = parts_.parcels.landings.bytes;
-  rules.landing_depth = parts_.parcels.landings.depth();
-  rules.landing_vector_bytes = parts_.parcels.landings.longest_vector;
+  rules.landing_bytes = agreed.parcels.landings.bytes;
+  rules.landing_depth = agreed.parcels.landings.depth();
+  rules.landing_vector_bytes = agreed.parcels.landings.longest_vector;
   if (parts_.config.segment_bytes != 0) rules.landing_bytes = std::min(rules.landing_bytes, rules.segment_bytes);
-  const bool by_fast_records = parts_.shares_memory && eager_limit() > fabring::eager_bytes;
+  const bool by_fast_records = agreed.shares_memory && eager_limit() > fabring::eager_bytes;
   if (by_fast_records && parts_.world_size > 2) rules.eager_in_tiles_bytes = eager_in_tiles_of_shared_memory;
-  if (by_fast_records && parts_.config.segment_bytes == 0 && !parts_.some_have_gpus && parts_.lent_segment_bytes == 0) {
+  if (by_fast_records && parts_.config.segment_bytes == 0 && !agreed.some_have_gpus && agreed.lent_segment_bytes == 0) {
     rules.pair_bytes = longest_eager(rules, 2) / 2;
     rules.reduced_together_bytes = std::size_t{1} << 20;
     rules.by_parts = true;
   }
-  if (!parts_.shares_memory && parts_.config.segment_bytes == 0) rules.moved_segment_bytes = std::size_t{1} << 20;
-  if (parts_.config.segment_bytes == 0) rules.long_segment_bytes = parts_.long_segment_bytes;
+  if (!agreed.shares_memory && parts_.config.segment_bytes == 0) rules.moved_segment_bytes = std::size_t{1} << 20;
+  if (parts_.config.segment_bytes == 0) rules.long_segment_bytes = agreed.long_segment_bytes;
   if (parts_.config.depth != 0) rules.long_depth = rules.depth;
-  if (parts_.least_scratch_bytes != 0) rules.scratch_bytes = parts_.least_scratch_bytes;
+  if (agreed.least_scratch_bytes != 0) rules.scratch_bytes = agreed.least_scratch_bytes;
   return rules;
 }
 

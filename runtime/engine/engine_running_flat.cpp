@@ -144,7 +144,7 @@ bool EngineCore::may_run_at_once(const CommunicatorCore& communicator, const Exe
   return awaited_.execution != nullptr && execution.operation() && !execution.goes_on() && running_count_ == 0 &&
          transfer_ && communicator.queued.size() == 1 &&
          (fresh_.empty() ||
-          (communicator.shape().nodes == 1 && (parts_.shares_memory || fresh_.size() <= most_in_turn))) &&
+          (communicator.shape().nodes == 1 && (parts_.agreed.shares_memory || fresh_.size() <= most_in_turn))) &&
          execution.call().bytes() <= awaited_.most_bytes;
 }
 

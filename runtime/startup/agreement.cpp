@@ -23,9 +23,9 @@ Reach reach_of(const CommonPath& path, bool lent) {
 
 }  // namespace
 
-Agreed agree(const std::vector<Identity>& ranks, const CommonPath& path) {
+Agreement agree(const std::vector<Identity>& ranks, const CommonPath& path) {
   const int world_size = static_cast<int>(ranks.size());
-  Agreed agreed;
+  Agreement agreed;
   agreed.segment_bytes = segment_of(ranks);
   agreed.long_segment_bytes = long_segment_of(ranks);
   agreed.least_scratch_bytes = least_scratch_of(ranks);
@@ -45,7 +45,7 @@ Agreed agree(const std::vector<Identity>& ranks, const CommonPath& path) {
   return agreed;
 }
 
-std::vector<std::string> describe(const Agreed& agreed, bool begun) {
+std::vector<std::string> describe(const Agreement& agreed, bool begun) {
   std::vector<std::string> lines;
   if (agreed.lent_segment_bytes != 0)
     lines.push_back(

@@ -4,36 +4,26 @@
 // so that every rank gets the same.
 
 #include <cstddef>
-#include <cstdint>
 #include <string>
 #include <vector>
 
-#include "runtime/engine/engine_parts.hpp"
+#include "runtime/engine/agreed.hpp"
 #include "runtime/startup/common_path.hpp"
 #include "runtime/startup/identity.hpp"
 #include "runtime/startup/machine_choice.hpp"
 
 namespace fabring {
 
-/// Names as in EngineParts.
-struct Agreed {
-  std::size_t segment_bytes = 0;  ///< segment_of()
-  std::size_t lent_segment_bytes = 0;
-  std::size_t long_segment_bytes = 0;
-  std::size_t unasked_limit = 0;
-  std::size_t least_scratch_bytes = 0;
-  std::uint32_t depth_for_cards = 0;
-  bool some_have_gpus = false;
-  bool shares_memory = false;
-  bool through_loopback = false;
-  ParcelRules parcels;
+/// And what start-up itself goes by from there on.
+struct Agreement : Agreed {
+  std::size_t segment_bytes = 0;  ///< segment_of(); it takes the place of FABRING_SEGMENT_BYTES
   Reach reach = Reach::network;
 };
 
 /// `ranks` fit together: compare().
-Agreed agree(const std::vector<Identity>& ranks, const CommonPath& path);
+Agreement agree(const std::vector<Identity>& ranks, const CommonPath& path);
 
 /// For people: what of it is not as usual. `begun`: this rank, which reports it, has a GPU in use.
-std::vector<std::string> describe(const Agreed& agreed, bool begun);
+std::vector<std::string> describe(const Agreement& agreed, bool begun);
 
 }  // namespace fabring

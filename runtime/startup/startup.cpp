@@ -68,19 +68,6 @@ OwnGpus own_gpus(DeviceRuntime* device) {
   return {host_may_have_gpus(), device->in_use(), device->has_kernels()};
 }
 
-void take(const Agreed& agreed, EngineParts& parts) {
-  parts.config.segment_bytes = agreed.segment_bytes;
-  parts.lent_segment_bytes = agreed.lent_segment_bytes;
-  parts.long_segment_bytes = agreed.long_segment_bytes;
-  parts.unasked_limit = agreed.unasked_limit;
-  parts.least_scratch_bytes = agreed.least_scratch_bytes;
-  parts.depth_for_cards = agreed.depth_for_cards;
-  parts.some_have_gpus = agreed.some_have_gpus;
-  parts.shares_memory = agreed.shares_memory;
-  parts.through_loopback = agreed.through_loopback;
-  parts.parcels = agreed.parcels;
-}
-
 // How this rank waits depends on who else is on its processors.
 void settle_waiting(const std::vector<Identity>& ranks, EngineParts& parts) {
   const int beside = ranks_beside(ranks, parts.self);
@@ -232,8 +219,9 @@ Result<std::shared_ptr<EngineCore>> start_up(Config config, Store* store, std::s
   FABRING_TRY(compare(ranks));
   auto path = open_data_path(gather, usable, *beacon, options, rails, own, ranks);
   if (!path) return path.error();
-  const Agreed agreed = agree(ranks, *path);
-  take(agreed, parts);
+  const Agreement agreed = agree(ranks, *path);
+  parts.agreed = agreed;
+  parts.config.segment_bytes = agreed.segment_bytes;
   parts.endpoint = std::move(path->endpoint);
   if (path->depth != 0 && config.depth == 0)
     parts.report.push_back(

@@ -55,19 +55,19 @@ SimWorld::SimWorld(SimWorldOptions options) : options_(std::move(options)), time
     parts.config.segment_bytes = options_.segment_bytes;
     parts.config.depth = options_.depth;
     parts.config.scratch_bytes = options_.short_of_memory == rank ? 4096 : options_.scratch_bytes;
-    parts.least_scratch_bytes = options_.scratch_bytes;
+    parts.agreed.least_scratch_bytes = options_.scratch_bytes;
     parts.config.timeout = options_.timeout;
     parts.config.reproducible = options_.reproducible;
     parts.config.leave_timeout = std::chrono::milliseconds(0);  // the others stay, and time is real there
     parts.config.staging_bytes = options_.staging_bytes;
     parts.config.gpu_path = options_.gpu_path;
     parts.device = device_;
-    parts.lent_segment_bytes = options_.lent_segment_bytes;
-    parts.long_segment_bytes = options_.long_segment_bytes;
-    parts.unasked_limit = options_.unasked_limit;
+    parts.agreed.lent_segment_bytes = options_.lent_segment_bytes;
+    parts.agreed.long_segment_bytes = options_.long_segment_bytes;
+    parts.agreed.unasked_limit = options_.unasked_limit;
     if (device_) streams_.push_back(device_->open_stream(0));
     parts.eager_bytes = options_.eager_bytes;
-    parts.parcels = options_.parcels;
+    parts.agreed.parcels = options_.parcels;
     parts.self = rank;
     parts.world_size = ranks;
     parts.node_of = node_of;

@@ -150,8 +150,8 @@ void ThreadWorld::start(const Config& wanted, const std::shared_ptr<DeviceRuntim
       parts.endpoint = std::move(endpoints[rank]);
       parts.control = std::make_unique<ThreadControlPlane>(control_, rank);
     }
-    parts.parcels = parcels_;
-    parts.shares_memory = shares_memory_;
+    parts.agreed.parcels = parcels_;
+    parts.agreed.shares_memory = shares_memory_;
     parts.clock = std::make_shared<SteadyClock>();
     parts.machine = *find_machine(machine);
     parts.cache_bytes = 256 * 1024;  // so that tests have vectors that fit and such that do not

@@ -19,7 +19,7 @@ using testing::IsEmpty;
 
 constexpr std::size_t mib = std::size_t{1} << 20;
 
-auto all_of(const Agreed& one) {
+auto all_of(const Agreement& one) {
   const LandingRules& landings = one.parcels.landings;
   return std::tuple(one.segment_bytes, one.lent_segment_bytes, one.long_segment_bytes, one.unasked_limit,
                     one.least_scratch_bytes, one.depth_for_cards, one.some_have_gpus, one.shares_memory,
@@ -54,8 +54,8 @@ void give_gpus(Job& job, bool begun) {
 }
 
 /// Asks as each rank would, whose path has things of its own besides.
-Agreed agreed_by_all(const Job& job) {
-  const Agreed first = agree(job.ranks, job.path);
+Agreement agreed_by_all(const Job& job) {
+  const Agreement first = agree(job.ranks, job.path);
   for (std::size_t self = 0; self < job.ranks.size(); ++self) {
     DataPath own;
     static_cast<CommonPath&>(own) = job.path;
@@ -76,7 +76,7 @@ TEST(Agree, on_the_scratch_of_the_rank_that_has_least) {
     Job mixed = two;
     mixed.ranks[little].scratch_bytes = mib;
     mixed.ranks[1 - little].scratch_bytes = 256 * mib;
-    const Agreed agreed = agreed_by_all(mixed);
+    const Agreement agreed = agreed_by_all(mixed);
     EXPECT_EQ(agreed.least_scratch_bytes, mib);
     EXPECT_EQ(agreed.segment_bytes, segment_of(mixed.ranks));
     EXPECT_EQ(agreed.long_segment_bytes, mib / 16);

@@ -11,6 +11,7 @@
 
 #include "fabring/status.hpp"
 #include "runtime/base/rank_list.hpp"
+#include "tools/fabring/doctor/finding_list.hpp"
 #include "tools/fabring/doctor/hang_messages.hpp"
 #include "tools/fabring/status/job_text.hpp"
 
@@ -18,7 +19,6 @@ namespace fabring::tools {
 namespace {
 
 constexpr std::uint64_t silence_ms = 3000;  // heartbeats come every second
-constexpr std::size_t most_findings_of_a_kind = 8;
 
 // A collective, by communicator and number.
 using Key = std::pair<std::uint64_t, std::uint32_t>;
@@ -26,7 +26,7 @@ using Key = std::pair<std::uint64_t, std::uint32_t>;
 class HangJudge {
  public:
   HangJudge(const JobPicture& job, std::uint64_t patience_ms, const std::set<Rank>& held)
-      : job_(job), patience_ms_(patience_ms), held_(held) {
+      : job_(job), patience_ms_(patience_ms), held_(held), found_(job) {
     for (const RankPicture& rank : job_.ranks)
       if (rank.state) {
         left_out_.insert(rank.state->left_out.begin(), rank.state->left_out.end());
@@ -46,10 +46,9 @@ class HangJudge {
     for (const RankPicture& rank : job_.ranks) absent(rank);
     for (const auto& [key, waiters] : calls_) collective(key, waiters);
     messages();
-    if (found_.size() == past_) fine();
-    if (!named()) unlisted();
-    others();
-    return std::move(found_);
+    if (found_.only_past()) fine();
+    if (!found_.named()) unlisted();
+    return found_.take();
   }
 
  private:
@@ -60,35 +59,10 @@ class HangJudge {
 
   void add(std::string id, Severity severity, const RankPicture* where, std::string what, std::string why,
            std::string fix) {
-    add({std::move(id), severity, std::move(what), std::move(why), std::move(fix),
-         where == nullptr ? std::string() : who(*where)});
+    found_.add({std::move(id), severity, std::move(what), std::move(why), std::move(fix), place(where)});
   }
 
-  void add(Finding finding) {
-    const auto alike = std::count_if(found_.begin(), found_.end(), [&](const Finding& one) {
-      return one.id == finding.id && one.severity == finding.severity;
-    });
-    if (static_cast<std::size_t>(alike) < most_findings_of_a_kind)
-      found_.push_back(std::move(finding));
-    else
-      others_[{finding.id, finding.severity}].push_back(std::move(finding));
-  }
-
-  // Those beyond the most that are told one by one: who they are is told all the same.
-  void others() {
-    for (const auto& [kind, findings] : others_) {
-      std::set<Rank> ranks;
-      std::size_t unplaced = 0;
-      for (const Finding& one : findings) {
-        const auto rank = std::find_if(job_.ranks.begin(), job_.ranks.end(),
-                                       [&](const RankPicture& each) { return who(each) == one.where; });
-        rank == job_.ranks.end() ? static_cast<void>(++unplaced) : static_cast<void>(ranks.insert(rank->rank));
-      }
-      std::string what = ranks.empty() ? "" : "the same of " + rank_list(std::vector<Rank>(ranks.begin(), ranks.end()));
-      if (unplaced > 0) what += fmt::format("{}{} more like these", what.empty() ? "" : ", and ", unplaced);
-      found_.push_back({kind.first, kind.second, what, findings.front().why, findings.front().fix, ""});
-    }
-  }
+  static std::string place(const RankPicture* where) { return where == nullptr ? std::string() : who(*where); }
 
   // Who waits for a rank, directly, and for how long: "ranks 0-2 wait for it, in allreduce #7 on 'world' for 31 s".
   struct Wait {
@@ -154,11 +128,8 @@ class HangJudge {
                            failure.label, rank_list(failure.ranks), text));
   }
 
-  // What is over, and explains nothing that stands still now.
   void add_past(std::string id, const RankPicture* where, std::string what) {
-    const std::size_t before = found_.size();
-    add(std::move(id), Severity::info, where, std::move(what), "", "");
-    past_ += found_.size() - before;
+    found_.add_past({std::move(id), Severity::info, std::move(what), "", "", place(where)});
   }
 
   void absent(const RankPicture& rank) {
@@ -333,7 +304,7 @@ class HangJudge {
             "run `fabring doctor net` on these two hosts; a full or broken link, a firewall that forgets connections, "
             "or an MTU that differs on the way are the usual causes");
       }
-    if (!named())
+    if (!found_.named())
       add("hang.standing", Severity::warning, nullptr,
           fmt::format("nothing has moved in {} for {}, {}", what, time_text(stuck_ms),
                       unknown.empty()
@@ -350,14 +321,11 @@ class HangJudge {
   void messages() {
     const Findings found = judge_messages(job_, messages_, patience_ms_);
     for (const Severity severity : {Severity::critical, Severity::warning}) {
-      if (severity == Severity::warning && named()) return;
+      if (severity == Severity::warning && found_.named()) return;
       for (const Finding& one : found)
-        if (one.severity == severity) add(one);
+        if (one.severity == severity) found_.add(one);
     }
   }
-
-  // Is there a cause that is certain?
-  bool named() const { return count(found_, Severity::critical) > 0; }
 
   void fine() {
     std::size_t busy = 0, left = 0;
@@ -387,9 +355,7 @@ class HangJudge {
   std::map<Key, std::vector<Waiter>> calls_;
   std::vector<Waiter> messages_;
   std::set<Rank> left_out_;  // by shrinks
-  Findings found_;
-  std::map<std::pair<std::string, Severity>, Findings> others_;  // alike, beyond the most that are told
-  std::size_t past_ = 0;                                         // of found_: what is over
+  FindingList found_;
 };
 
 }  // namespace

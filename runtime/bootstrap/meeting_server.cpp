@@ -17,9 +17,6 @@ using namespace std::chrono_literals;
 
 namespace {
 constexpr auto join_limit = 5s;
-// What one rank may leave here. A start needs a few hundred bytes of each; `fabring doctor net` brings its findings.
-constexpr std::size_t most_bytes_per_rank = 1 << 20;
-constexpr std::size_t waits_per_rank = 16;
 
 /// May a visitor that was refused so be a rank of ours with a wrong setting? Not one that is at another job's door. And
 /// where ranks prove a secret it is known of none that was refused: it has proven nothing, and anybody may say which
@@ -35,7 +32,8 @@ MeetingServer::MeetingServer(const MeetingTerms& terms, const Log& log)
       nonce_(random_nonce()),
       strangers_(std::make_shared<std::atomic<std::uint64_t>>(0)),
       members_(static_cast<std::size_t>(terms.greeting.world_size)),
-      informed_(static_cast<std::size_t>(terms.greeting.world_size)) {}
+      informed_(static_cast<std::size_t>(terms.greeting.world_size)),
+      values_(terms.greeting.world_size) {}
 
 Result<std::unique_ptr<MeetingServer>> MeetingServer::start(const std::vector<net::SocketAddress>& addresses,
                                                             const MeetingTerms& terms, const Log& log) {
@@ -92,17 +90,12 @@ Status MeetingServer::wait_for_all() {
 }
 
 Status MeetingServer::put(const std::string& key, const std::string& value) {
-  loop_.post([this, pair = meeting::Pair{key, value}] { publish(pair); });
+  loop_.post([this, pair = meeting::Pair{key, value}] { values_.publish(pair); });
   return {};
 }
 
 Result<std::string> MeetingServer::get(const std::string& key, std::chrono::steady_clock::time_point deadline) {
-  std::unique_lock lock(mutex_);
-  const auto answered = [&] { return values_.contains(key) || !failure_.ok(); };
-  const bool in_time = changed_.wait_until(lock, deadline, answered);
-  if (!failure_.ok()) return failure_;
-  if (!in_time) return Status(ErrorCode::timeout, fmt::format("no rank has published '{}' in time", key));
-  return values_.at(key);
+  return values_.get(key, deadline);
 }
 
 Status MeetingServer::failure() const {
@@ -154,7 +147,7 @@ void MeetingServer::run() {
   doors_.clear();
   twins_.clear();
   visitors_.clear();
-  waiting_.clear();
+  values_.forget_all();
   members_.clear();
   loop_.poll();
   const std::lock_guard lock(mutex_);
@@ -225,7 +218,7 @@ bool MeetingServer::on_frame(const VisitorPtr& visitor, std::uint8_t type, std::
     case Message::put:
       return all_here_ && on_put(visitor, payload);
     case Message::get:
-      return all_here_ && on_get(visitor, payload);
+      return all_here_ && values_.answer(visitor->link, payload);
     case Message::done:
       visitor->done = true;
       visitor->link->finish();
@@ -334,47 +327,19 @@ bool MeetingServer::on_put(const VisitorPtr& visitor, std::string_view payload) 
   const auto pair = meeting::decode_pair(payload);
   if (!pair) return false;
   if (!failure_.ok()) return true;  // it has not heard yet
-  visitor->put_bytes += payload.size();
   // In words: a rank whose connection ends without any is taken for one that died.
-  if (visitor->put_bytes > most_bytes_per_rank)
+  if (!values_.publish_of(visitor->rank, *pair, payload.size()))
     fail(Status(ErrorCode::out_of_memory,
                 fmt::format("{} has published more than the {} KiB that rank 0 keeps of each rank while they set up: "
                             "put less into the bootstrap there",
-                            who(*visitor), most_bytes_per_rank / 1024),
+                            who(*visitor), MeetingValues::most_bytes_per_rank / 1024),
                 meeting::about(visitor->rank, visitor->join.host)));
-  else
-    publish(*pair);
-  return true;
-}
-
-void MeetingServer::publish(const meeting::Pair& pair) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (!values_.emplace(pair.key, pair.value).second) return;  // the first value stays
-    changed_.notify_all();
-  }
-  const auto waiting = waiting_.extract(pair.key);
-  if (waiting.empty()) return;
-  const auto frame = FrameStream::encode(meeting::type_of(Message::value), meeting::encode(pair));
-  for (const VisitorPtr& visitor : waiting.mapped()) visitor->link->send(frame);
-}
-
-bool MeetingServer::on_get(const VisitorPtr& visitor, std::string_view payload) {
-  const auto key = meeting::decode_text(payload);
-  if (!key || key->size() > meeting::most_key_bytes) return false;
-  if (const auto found = values_.find(*key); found != values_.end()) {
-    visitor->link->send(meeting::type_of(Message::value), meeting::encode(meeting::Pair{*key, found->second}));
-    return true;
-  }
-  if (waiting_.size() >= waits_per_rank * members_.size()) return false;
-  auto& visitors = waiting_[*key];
-  if (std::find(visitors.begin(), visitors.end(), visitor) == visitors.end()) visitors.push_back(visitor);
   return true;
 }
 
 void MeetingServer::on_end(const VisitorPtr& visitor) {
   visitors_.erase(visitor);
-  for (auto& [key, visitors] : waiting_) std::erase(visitors, visitor);
+  values_.forget(visitor->link);
   const auto index = static_cast<std::size_t>(visitor->rank);
   if (visitor->joined && !visitor->done && failure_.ok() && !closing_ && members_[index] == visitor) {
     informed_[index] = true;  // there is nobody left to tell
@@ -393,8 +358,8 @@ void MeetingServer::fail(const Status& status) {
   {
     const std::lock_guard lock(mutex_);
     failure_ = status;
-    changed_.notify_all();
   }
+  values_.fail(status);
   note_timer_.reset();
   deadline_timer_.reset();
   judge_timer_.reset();

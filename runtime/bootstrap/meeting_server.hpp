@@ -1,8 +1,8 @@
 #pragma once
 // MeetingServer: rank 0's side of the rendezvous. A thread of its own ("fabring-meet") accepts the ranks, checks that
-// each comes once, tells everybody when all are here (or what went wrong), and serves a small key-value exchange until
-// all are done. Who comes for the next meeting before this one is over is turned away without a word, and searches on.
-// The public functions are called by rank 0's own thread.
+// each comes once, tells everybody when all are here (or what went wrong), and serves a small key-value exchange
+// (MeetingValues) until all are done. Who comes for the next meeting before this one is over is turned away without a
+// word, and searches on. The public functions are called by rank 0's own thread.
 
 #include <atomic>
 #include <chrono>
@@ -20,6 +20,7 @@
 #include "runtime/base/doorkeeper.hpp"
 #include "runtime/base/frame_stream.hpp"
 #include "runtime/base/log.hpp"
+#include "runtime/bootstrap/meeting_values.hpp"
 #include "runtime/bootstrap/meeting_wire.hpp"
 #include "runtime/bootstrap/rendezvous.hpp"
 #include "runtime/bootstrap/twin_visit.hpp"
@@ -69,7 +70,6 @@ class MeetingServer {
     std::shared_ptr<FrameStream> link;
     meeting::Join join;
     std::shared_ptr<void> join_limit;
-    std::size_t put_bytes = 0;
     bool joined = false;
     bool done = false;
   };
@@ -83,12 +83,10 @@ class MeetingServer {
   bool on_frame(const VisitorPtr& visitor, std::uint8_t type, std::string_view payload);
   bool on_join(const VisitorPtr& visitor, std::string_view payload);
   bool on_put(const VisitorPtr& visitor, std::string_view payload);
-  bool on_get(const VisitorPtr& visitor, std::string_view payload);
   void on_end(const VisitorPtr& visitor);
   void welcome_if_complete();
   void close_doors();
   std::string settle_master_address() const;
-  void publish(const meeting::Pair& pair);
   void fail(const Status& status);
   void note();
   void judge_refused();
@@ -119,16 +117,16 @@ class MeetingServer {
   std::ptrdiff_t refused_without_rank_ = 0;
   std::set<Rank> without_proof_;  // claimed by who has not our secret: says what is wrong when time is up, ends nothing
   std::string last_stranger_;     // why it was refused; of those that speak our protocol
-  std::map<std::string, std::vector<VisitorPtr>> waiting_;
   std::shared_ptr<void> deadline_timer_, note_timer_, judge_timer_, end_timer_;
   int came_ = 1;
   bool closing_ = false;
   bool ended_ = false;
 
+  MeetingValues values_;
+
   // Shared with rank 0's thread.
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::map<std::string, std::string> values_;
   Status failure_;
   std::string reached_at_;  // our address as ranks of other hosts reach it; if there are none, as any rank did
   bool all_here_ = false;

@@ -209,18 +209,6 @@ class Opener {
 
 }  // namespace
 
-Result<std::vector<Identity>> gather_identities(Gathering& gather, const Result<std::string>& own) {
-  auto blobs = gather(own);
-  if (!blobs) return blobs.error();
-  std::vector<Identity> ranks;
-  for (const std::string& blob : *blobs) {
-    auto identity = Identity::decode(blob);
-    if (!identity) return identity.error();
-    ranks.push_back(std::move(*identity));
-  }
-  return ranks;
-}
-
 Result<DataPath> open_data_path(Gathering& gather, UsableTransports& usable, const NodeBeacon& beacon,
                                 const EndpointOptions& options, const HostRails& rails, Identity& own,
                                 std::vector<Identity> ranks) {

@@ -28,7 +28,4 @@ Result<DataPath> open_data_path(Gathering& gather, UsableTransports& usable, con
                                 const EndpointOptions& options, const HostRails& rails, Identity& own,
                                 std::vector<Identity> ranks);
 
-/// Every rank's identity.
-Result<std::vector<Identity>> gather_identities(Gathering& gather, const Result<std::string>& own);
-
 }  // namespace fabring

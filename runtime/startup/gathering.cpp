@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "runtime/control/control_plane.hpp"
 
 namespace fabring {
@@ -37,6 +39,18 @@ Result<std::vector<std::string>> Gathering::operator()(const Result<std::string>
     blob.erase(0, 1);
   }
   return blobs;
+}
+
+Result<std::vector<Identity>> gather_identities(Gathering& gather, const Result<std::string>& own) {
+  auto blobs = gather(own);
+  if (!blobs) return blobs.error();
+  std::vector<Identity> ranks;
+  for (const std::string& blob : *blobs) {
+    auto identity = Identity::decode(blob);
+    if (!identity) return identity.error();
+    ranks.push_back(std::move(*identity));
+  }
+  return ranks;
 }
 
 }  // namespace fabring

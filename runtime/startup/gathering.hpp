@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "fabring/status.hpp"
+#include "runtime/startup/identity.hpp"
 
 namespace fabring {
 
@@ -20,5 +21,8 @@ class Gathering {
  private:
   ControlPlane& control_;
 };
+
+/// Every rank's identity.
+Result<std::vector<Identity>> gather_identities(Gathering& gather, const Result<std::string>& own);
 
 }  // namespace fabring

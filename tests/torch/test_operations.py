@@ -246,6 +246,57 @@ def test_messages():
     run(3, messages)
 
 
+def coalesced(rank, size):
+    """What is called between start and end of a device, as code written for NCCL does; without a device torch calls the forms
+    for several tensors itself."""
+    cpu = torch.device("cpu")
+    for async_ops in (False, True):
+        # Kept by torch until the end, and then one call.
+        gathered = {dtype: torch.empty(size * 3, 5, dtype=dtype) for dtype in (torch.float32, torch.bfloat16)}
+        with dist._coalescing_manager(device=cpu, async_ops=async_ops) as manager:
+            for dtype, whole in gathered.items():
+                dist.all_gather_into_tensor(whole, of_rank(rank, dtype=dtype))
+        manager.wait()
+        for dtype, whole in gathered.items():
+            same(whole, of_all(size, dtype=dtype).reshape(size * 3, 5))
+        # Begun one by one. The first is as large as to be under way for a while.
+        large, small = torch.full((1 << 20,), float(rank)), of_rank(rank, dtype=torch.int64)
+        received = torch.empty(4, dtype=torch.bfloat16)
+        with dist._coalescing_manager(device=cpu, async_ops=async_ops) as manager:
+            begun = [dist.broadcast(large, src=1, async_op=True), dist.reduce(small, dst=0, async_op=True),
+                     dist.isend(torch.full((4,), float(rank), dtype=torch.bfloat16), (rank + 1) % size),
+                     dist.irecv(received, (rank - 1) % size)]
+        manager.wait()
+        assert all(work.is_completed() for work in begun), "the end is that of all"
+        same(large, torch.ones(1 << 20))
+        same(received, torch.full((4,), float((rank - 1) % size), dtype=torch.bfloat16))
+        if rank == 0:
+            same(small, of_all(size, dtype=torch.int64).sum(0))
+        if async_ops:
+            work, = manager.works
+            assert work.is_completed() and work.is_success()
+            same(work.get_future().wait()[0], large)
+            same(work.result()[-1], received)
+    with dist._coalescing_manager(device=cpu, async_ops=True) as manager:
+        pass
+    manager.wait()
+    # One call may fail alone; the others are waited for all the same.
+    lengths = [torch.zeros(3), torch.zeros(2)]
+    with pytest.raises(dist.DistBackendError, match="recv of 3 elements got 2"):
+        with dist._coalescing_manager(device=cpu):
+            for length in lengths:
+                dist.isend(torch.ones(2), (rank + 1) % size)
+                dist.irecv(length, (rank - 1) % size)
+    same(lengths[1], torch.ones(2))
+    after = torch.ones(2)
+    dist.all_reduce(after)
+    same(after, torch.full((2,), float(size)))
+
+
+def test_calls_between_start_and_end_of_coalescing():
+    run(2, coalesced)
+
+
 def shapes_of_memory(rank, size):
     base = torch.zeros(4, 6)
     view = base.t()[::2]  # neither contiguous nor dense

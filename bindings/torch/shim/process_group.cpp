@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "coalesced_work.hpp"
 #include "devices.hpp"
 #include "failure.hpp"
 #include "first_rank.hpp"
@@ -62,7 +63,31 @@ ProcessGroup::WorkPointer ProcessGroup::start(Task task, bool asynchronous, bool
   task.device = device_of(task.kept.empty() ? task.outputs : task.kept);
   place_on(task.device, task.operations);
   task.sequence = counts ? sequence_.fetch_add(1) + 1 : sequence_.load();
-  return Work::start(membership(), std::move(task), !asynchronous);
+  WorkPointer work = Work::start(membership(), std::move(task), !asynchronous);
+  if (!asynchronous) return work;
+  const std::lock_guard lock(mutex_);
+  const auto coalescing = coalescing_.find(std::this_thread::get_id());
+  if (coalescing != coalescing_.end()) coalescing->second.push_back(work);
+  return work;
+}
+
+void ProcessGroup::startCoalescing() {
+  origin_.check();
+  std::vector<WorkPointer> left;  // by one that an exception has kept from its end; released without the lock
+  const std::lock_guard lock(mutex_);
+  left.swap(coalescing_[std::this_thread::get_id()]);
+}
+
+ProcessGroup::WorkPointer ProcessGroup::endCoalescing() {
+  origin_.check();
+  std::vector<WorkPointer> works;
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto found = coalescing_.extract(std::this_thread::get_id())) works = std::move(found.mapped());
+  }
+  if (works.empty()) return nullptr;
+  if (works.size() == 1) return works.front();
+  return c10::make_intrusive<CoalescedWork>(rank_, std::move(works));
 }
 
 void ProcessGroup::check_root(std::int64_t root, const char* title) const {

@@ -10,6 +10,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "group.hpp"
@@ -70,6 +71,12 @@ class ProcessGroup final : public c10d::Backend {
   void setSequenceNumberForGroup() override {}
   std::uint64_t getSequenceNumberForGroup() override { return sequence_.load(); }
   c10d::ErrorType getError() override;
+  /// What the calling thread begins from here on without waiting for it, it gets as one Work of endCoalescing(). The
+  /// calls begin as they are made, and those that block do. supportsCoalescing() stays false, so that
+  /// batch_isend_irecv gives a Work for each message.
+  void startCoalescing() override;
+  /// Null if it began nothing.
+  WorkPointer endCoalescing() override;
   bool supportsSplitting() const override { return true; }
   c10::intrusive_ptr<Backend> split(const c10::intrusive_ptr<c10d::Store>& store, const std::vector<int>& ranks,
                                     const c10::intrusive_ptr<Options>& options) override;
@@ -117,6 +124,7 @@ class ProcessGroup final : public c10d::Backend {
   std::optional<OpenGroup> open_;                     // under mutex_; until shutdown()
   std::map<std::vector<int>, std::uint64_t> splits_;  // under mutex_; how many groups of these ranks were split off
   std::set<int> waited_for_;                          // under mutex_; lost ones, by parts whose first rank they are
+  std::map<std::thread::id, std::vector<WorkPointer>> coalescing_;  // under mutex_; threads after startCoalescing()
 };
 
 }  // namespace fabring_torch

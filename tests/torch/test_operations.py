@@ -58,6 +58,13 @@ def reductions(rank, size):
         for tensor in tensors:
             dist.all_reduce(tensor)
     same(tensors[1], of_all(size, shape=(7,)).sum(0))
+    several = (torch.float32, torch.bfloat16, torch.float32, torch.int64, torch.bfloat16)
+    tensors = [of_rank(rank, dtype=dtype) for dtype in several]
+    with dist._coalescing_manager():
+        for tensor in tensors:
+            dist.all_reduce(tensor)
+    for tensor, dtype in zip(tensors, several):
+        same(tensor, of_all(size, dtype=dtype).sum(0).to(dtype))
     tensor = of_rank(rank)
     dist.reduce(tensor, dst=size - 1)
     if rank == size - 1:

@@ -40,15 +40,24 @@ ProcessGroup::WorkPointer ProcessGroup::allreduce(Tensors& tensors, const c10d::
 
 namespace {
 
-/// Allreduces of one type and operation, each in place, as one of all their tensors; in memory of the host.
-void make_one(Task& task) {
-  fabring_operation operation = task.operations[0];
-  for (const fabring_operation& each : task.operations) task.tensors.push_back({each.in, each.out, each.count});
-  operation.in = operation.out = nullptr;
-  operation.count = 0;
-  operation.tensors = task.tensors.data();
-  operation.tensor_count = task.tensors.size();
-  task.operations = {operation};
+/// Allreduces, each in place, as one for each type, of all its tensors; in memory of the host. The types come in the
+/// order of their first tensors, which is the same on all ranks.
+void join_by_type(Task& task) {
+  const auto single = std::move(task.operations);
+  task.operations.clear();
+  task.tensors.reserve(single.size());  // operations point into it
+  for (const fabring_operation& first : single) {
+    const auto of_type = [&](const fabring_operation& other) { return other.type == first.type; };
+    if (std::any_of(task.operations.begin(), task.operations.end(), of_type)) continue;
+    fabring_operation joined = first;
+    joined.in = joined.out = nullptr;
+    joined.count = 0;
+    joined.tensors = task.tensors.data() + task.tensors.size();
+    for (const fabring_operation& each : single)
+      if (of_type(each)) task.tensors.push_back({each.in, each.out, each.count});
+    joined.tensor_count = static_cast<std::size_t>(task.tensors.data() + task.tensors.size() - joined.tensors);
+    task.operations.push_back(joined);
+  }
 }
 
 }  // namespace
@@ -60,15 +69,14 @@ ProcessGroup::WorkPointer ProcessGroup::allreduce_coalesced(Tensors& tensors,
   task.type = c10d::OpType::ALLREDUCE_COALESCED;
   task.title = "fabring:all_reduce";
   for (const at::Tensor& tensor : tensors) {
-    check_type(tensor, tensors[0].scalar_type(), "a tensor of allreduce_coalesced");
-    const at::Tensor buffer = to_write(tensor, true, task.copies, "a tensor");
+    const at::Tensor buffer = to_write(tensor, true, task.copies, "a tensor of allreduce_coalesced");
     fabring_operation operation = describe_operation(FABRING_COLLECTIVE_ALLREDUCE, options.timeout);
     fill(operation, buffer, buffer, elements_to_reduce(buffer, options.reduceOp, &operation), buffer);
     task.operations.push_back(operation);
     task.kept.push_back(buffer);
   }
   task.outputs = tensors;
-  if (!tensors[0].is_cuda()) make_one(task);
+  if (!tensors[0].is_cuda()) join_by_type(task);
   return start(std::move(task), options.asyncOp);
 }
 

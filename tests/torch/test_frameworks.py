@@ -102,6 +102,33 @@ def test_fsdp2_and_checkpoints():
     torch.testing.assert_close(ours[0], theirs[0], rtol=1e-4, atol=1e-5)
 
 
+def saved_while_training(rank, size):
+    """The thread that saves calls on a group of its own; how its calls and training's mix is another on every rank."""
+    aside = dist.new_group()
+    model = DistributedDataParallel(network(), bucket_cap_mb=0.01)
+    folder = [tempfile.mkdtemp() if rank == 0 else None]
+    dist.broadcast_object_list(folder, src=0)
+    for number in range(3):
+        before = torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
+        name = f"{folder[0]}/{number}"
+        saving = checkpoint.async_save({"model": model.module.state_dict()}, checkpoint_id=name, process_group=aside)
+        saved = torch.tensor(0)
+        while not saved:
+            weights_after(model, rank, steps=1)
+            saved.fill_(saving.done())
+            dist.all_reduce(saved, op=dist.ReduceOp.MIN)
+        saving.result()
+        loaded = network()
+        state = {"model": loaded.state_dict()}
+        checkpoint.load(state, checkpoint_id=name)
+        found = torch.cat([parameter.detach().flatten() for parameter in loaded.parameters()])
+        torch.testing.assert_close(found, before, rtol=0, atol=0)
+
+
+def test_a_checkpoint_saved_while_training():
+    run(2, saved_while_training)
+
+
 def tensor_parallel(rank, size):
     mesh = init_device_mesh("cpu", (size,))
     model = parallelize_module(network(), mesh, {"0": ColwiseParallel(), "2": RowwiseParallel()})

@@ -486,6 +486,7 @@ def mismatch(rank, size):
     text = str(caught.value)
     assert "mismatch" in text and "allreduce(10 x float32" in text and "allreduce(11 x float32" in text, text
     assert "rank 0" in text and "rank 1" in text, text
+    assert "async_save beside training: process_group=dist.new_group()" in text, text
     with pytest.raises(dist.DistBackendError):
         dist.barrier()
 

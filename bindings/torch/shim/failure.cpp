@@ -15,8 +15,8 @@ std::exception_ptr make(const std::string& text) {
 
 }  // namespace
 
-std::exception_ptr exception_of(const fabring_error& error) {
-  const std::string text = c10::str("fabring: ", fabring_status_name(error.code), ": ", error.message);
+std::exception_ptr exception_of(const fabring_error& error, const char* more) {
+  const std::string text = c10::str("fabring: ", fabring_status_name(error.code), ": ", error.message, more);
   switch (error.code) {
     case FABRING_STATUS_INVALID_ARGUMENT:
       return make<c10::ValueError>(text);

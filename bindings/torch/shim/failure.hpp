@@ -9,8 +9,8 @@
 
 namespace fabring_torch {
 
-/// The exception for an answer other than FABRING_STATUS_OK.
-std::exception_ptr exception_of(const fabring_error& error);
+/// The exception for an answer other than FABRING_STATUS_OK. `more` follows its text.
+std::exception_ptr exception_of(const fabring_error& error, const char* more = "");
 
 /// Throws it.
 [[noreturn]] void raise(const fabring_error& error);

@@ -168,6 +168,21 @@ def beside_gloo(rank, size):
             assert tensor.item() == sum(members)
 
 
+def beside_gloo_of_all_first(rank, size):
+    everybody = dist.new_group(backend="fabring")
+    dist.barrier(everybody)
+    before = threads_of_this_process()
+    for members in ([0, 1], [1, 2], [0, 2]):
+        group = dist.new_group(members, backend="fabring")
+        if rank in members:
+            dist.barrier(group)
+    assert threads_of_this_process() <= before + 1, "parts of one engine, whose progress thread may have begun meanwhile"
+
+
+def test_groups_beside_another_backend_are_parts_of_one_of_all_ranks():
+    run(3, beside_gloo_of_all_first, backend="gloo")
+
+
 def test_a_group_of_a_job_with_another_backend():
     run(3, beside_gloo, backend="gloo")
 

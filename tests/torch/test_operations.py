@@ -392,6 +392,38 @@ def test_views_of_other_values():
     run(3, of_other_values)
 
 
+def at_any_byte(rank, size):
+    """Tensors in the middle of a file's bytes."""
+    def place(values):
+        tensor = torch.frombuffer(bytearray(values.numel() * values.element_size() + 1), dtype=values.dtype, offset=1)
+        assert tensor.data_ptr() % values.element_size() != 0
+        return tensor.view(values.shape).copy_(values)
+
+    for dtype in (torch.float32, torch.bfloat16, torch.complex64):
+        mine, everybody = of_rank(rank, dtype=dtype), of_all(size, dtype=dtype)
+        tensor = place(mine)
+        dist.broadcast(tensor, src=1)
+        same(tensor, everybody[1])
+        tensor = place(mine)
+        dist.all_reduce(tensor)
+        same(tensor, everybody.sum(0).to(dtype))
+        outputs = [place(torch.zeros_like(mine)) for _ in range(size)]
+        dist.all_gather(outputs, place(mine))
+        same(torch.stack(outputs), everybody)
+        rows = place(torch.zeros_like(everybody))  # one after the other
+        dist.all_gather(list(rows.unbind()), place(mine))
+        same(rows, everybody)
+        received = place(torch.zeros_like(mine))
+        sent = dist.isend(place(mine), (rank + 1) % size)
+        dist.recv(received, (rank - 1) % size)
+        sent.wait()
+        same(received, everybody[(rank - 1) % size])
+
+
+def test_tensors_at_any_byte():
+    run(2, at_any_byte)
+
+
 def results_over_inputs(rank, size):
     """The result lies where an input does: where operations in place have it, and elsewhere, which is for a copy to solve."""
     for block in (rank, 0, size - 1):

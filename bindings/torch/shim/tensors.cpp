@@ -4,6 +4,7 @@
 #include <c10/util/Exception.h>
 
 #include <cmath>
+#include <cstdint>
 #include <optional>
 
 namespace fabring_torch {
@@ -84,14 +85,23 @@ void take_factor(const c10d::ReduceOp& op, at::ScalarType of, fabring_operation*
   into->whole_factor = whole ? tensor.item<std::int64_t>() : fits ? static_cast<std::int64_t>(into->factor) : 0;
 }
 
-/// Does its memory hold its elements, in one piece? A view by conj() and the like stands for the conjugate, or the
-/// negative, of what is there, and is contiguous all the same.
+/// Does it begin where numbers of its type may? One in the middle of a file's bytes need not.
+bool is_aligned(const at::Tensor& tensor) {
+  const std::size_t size = c10::elementSize(c10::toRealValueType(tensor.scalar_type()));
+  return reinterpret_cast<std::uintptr_t>(tensor.const_data_ptr()) % size == 0;
+}
+
+/// Does its memory hold its elements, in one piece, where they may be? A view by conj() and the like stands for the
+/// conjugate, or the negative, of what is there, and is contiguous all the same.
 bool holds_its_elements(const at::Tensor& tensor) {
-  return tensor.is_contiguous() && !tensor.is_conj() && !tensor.is_neg();
+  return tensor.is_contiguous() && !tensor.is_conj() && !tensor.is_neg() && is_aligned(tensor);
 }
 
 /// The tensor if its memory does, or a copy.
-at::Tensor with_its_elements(const at::Tensor& tensor) { return tensor.contiguous().resolve_conj().resolve_neg(); }
+at::Tensor with_its_elements(const at::Tensor& tensor) {
+  const at::Tensor whole = tensor.contiguous().resolve_conj().resolve_neg();
+  return is_aligned(whole) ? whole : whole.clone();
+}
 
 /// Do they lie one after the other in one memory?
 bool adjacent(const std::vector<at::Tensor>& tensors) {

@@ -1,8 +1,8 @@
 #pragma once
 // Tensors as fabring.h wants memory: dense, on the CPU or a CUDA device, elements of a type it knows. What is not
-// contiguous, or a view that conjugates or negates what its memory holds, is copied to memory that holds its elements,
-// and back when the operation is over; several tensors that make one buffer are used where they lie if they happen to
-// lie one after the other, and copied if not.
+// contiguous, does not begin at a multiple of its elements' size, or is a view that conjugates or negates what its
+// memory holds, is copied to memory that holds its elements, and back when the operation is over; several tensors that
+// make one buffer are used where they lie if they happen to lie one after the other, and copied if not.
 
 #include <ATen/ATen.h>
 

@@ -331,6 +331,22 @@ def test_who_waits_in_a_group_that_others_made_of_other_ranks_hears_both_lists(l
     assert time.monotonic() - began < 40, "far less than the group's timeout"
 
 
+def started_again_with_more(rank, size, path):
+    """As torchrun starts its workers again on the same store when a host joins, which it does not count as a restart."""
+    os.environ |= {"TORCHELASTIC_RESTART_COUNT": "0", "WORLD_SIZE": str(size)}
+    store = dist.PrefixStore("group", dist.FileStore(path))  # not the default group's: Gloo finds its old addresses there
+    group = fabring.torch._backend.create(store, rank, size, 60.0, "group", list(range(size)))
+    tensor = torch.ones(2)
+    group.allreduce([tensor]).wait()
+    assert tensor.tolist() == [size, size]
+    group.shutdown()
+
+
+def test_a_group_of_more_ranks_on_the_store_of_fewer(tmp_path):
+    for size in (2, 3, 2):
+        run(size, started_again_with_more, str(tmp_path / "store"), backend="gloo")
+
+
 def creation_costs_little(rank, size):
     dist.barrier()
     began = time.monotonic()

@@ -33,10 +33,11 @@ bool has(const std::vector<std::int64_t>& ranks, std::int64_t rank) {
 }
 
 // Where there is no engine yet nobody knows which life this is; torchrun at least says so when it starts all ranks
-// again.
+// again. It does not count those starts that are for hosts that came or went, but then there are more or fewer ranks.
 std::string first_life() {
   const char* const restarts = std::getenv("TORCHELASTIC_RESTART_COUNT");
-  return c10::str("first/", restarts == nullptr ? "" : restarts);
+  const char* const ranks = std::getenv("WORLD_SIZE");
+  return restarts == nullptr ? "first/" : c10::str("first/", restarts, "/", ranks == nullptr ? "" : ranks);
 }
 
 }  // namespace

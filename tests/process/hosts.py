@@ -204,6 +204,10 @@ class Hosts:
         """What `host` sends to `other` by this card goes to a machine that there is not, so nobody refuses it: as with a firewall."""
         ip("-n", self.namespace(host), "neigh", "replace", self.address(other, card), "lladdr", "02:00:00:00:00:99", "dev", f"eth{card}", "nud", "permanent")
 
+    def take_way(self, host, other, card):
+        """The kernel of `host` says at once that it has no way to `other` by this card, as it does after 3 s without a neighbour."""
+        ip("-n", self.namespace(host), "route", "add", "unreachable", self.address(other, card))
+
     def carried(self, host, card):
         """Bytes that this interface has sent."""
         path = f"/sys/class/net/eth{card}/statistics/tx_bytes"

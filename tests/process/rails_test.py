@@ -124,11 +124,14 @@ def broken_card(options, transport, card, end):
             return f"named after {max(rank.exit_time for rank in job.ranks) - began:.1f} s: {named[0]['text']}"
 
 
-def swallowed_data(options, transport, allowed, attempts=None):
+def swallowed_data(options, transport, allowed, attempts=None, no_way=False):
     """Data go by another card than the control plane, and nothing arrives there: the address is named after the silence allowed,
-    also where the kernel (`attempts`: its net.ipv4.tcp_syn_retries) gives up sooner."""
+    also where the kernel (`attempts`: its net.ipv4.tcp_syn_retries) gives up sooner, or knows no way there."""
     with hosts.Hosts(2, cards=[[RATE, RATE]] * 2) as network:
-        network.swallow(0, 1, 1)
+        if no_way:
+            network.take_way(0, 1, 1)
+        else:
+            network.swallow(0, 1, 1)
         if attempts:
             network.set_kernel(0, "tcp_syn_retries", attempts)
         silence = allowed * harness.slowness
@@ -140,7 +143,7 @@ def swallowed_data(options, transport, allowed, attempts=None):
                 require(rank.wait_exit(allowed + 12) == 3, f"rank {rank.number} ended with {rank.exit_code}")
             errors = [require_error(rank, "peer_lost") for rank in job.ranks]
             for error in errors:
-                for words in (f"{network.address(1, 1)}:", f"no answer for {silence:.1f} s", "FABRING_INTERFACE"):
+                for words in (f"{network.address(1, 1)}:", f"no answer for {silence:.1f} s", "No route to host" if no_way else "", "FABRING_INTERFACE"):
                     require(words in error["text"], f"'{words}' is not in the error: {errors}")
             first = min(rank.exit_time for rank in job.ranks) - began
             require(first >= silence, f"ended after {first:.1f} s")
@@ -164,7 +167,8 @@ def main():
                   ("a card is cut", broken_card, 1, "cut"),
                   ("a card goes silent", broken_card, 1, "silent"),
                   ("a card that swallows all data", swallowed_data, 3),
-                  ("a card that swallows all data, and a kernel that soon gives up", swallowed_data, 8, 1)]
+                  ("a card that swallows all data, and a kernel that soon gives up", swallowed_data, 8, 1),
+                  ("a card by which there is no way", swallowed_data, 3, None, True)]
     # The short form: all over the first transport, of the others what depends on them.
     for_others = ("2 hosts of 2 cards, 1 rank each", "two cards of one network, routed by source", "a card that leads nowhere", "a card goes silent",
                   "a network that each host has for itself")

@@ -68,24 +68,30 @@ void Dialer::connect(Place dial) {
     }
     const Status& why = result.error();
     if (net::out_of_files(why)) return give_up(dial, DialEnd::no_files, why);
+    const bool no_way = net::has_no_way(why);
     // A peer's listener lives as long as its endpoint: a refusal means that the peer is gone.
-    if (why.code() != ErrorCode::timeout) return give_up(dial, DialEnd::refused, why);
+    if (why.code() != ErrorCode::timeout && !no_way) return give_up(dial, DialEnd::refused, why);
     // The kernel may end an attempt before its limit; a rank that does not poll meanwhile hears of the end late.
     dial->unanswered += std::min<nanoseconds>(std::chrono::steady_clock::now() - began, limit);
-    if (dial->unanswered < options_.silence) return again(dial, why);
+    if (dial->unanswered < options_.silence) {
+      dial->unanswered += dial->pause;  // before the next: attempts that have no way take no time themselves
+      return again(dial, why);
+    }
     const std::string from = options_.from.empty() ? "" : " from " + options_.from;
     const std::string silent =
         dial->address.to_string() + ": no answer" + from + " for " + seconds(options_.silence) + " s";
     const std::string full = "more connections wait there than its host allows (net.core.somaxconn)";
-    if (dial->answered) {  // so packets arrive; it has been too busy since to accept
+    const std::string words = no_way ? why.message().substr(why.message().rfind(": ")) : "";
+    if (dial->answered) {  // so packets arrived; unless they have no way now, it has been too busy since to accept
       dial->unanswered = nanoseconds(0);
-      return again(dial, Status(ErrorCode::timeout, silent + ", which it gave before: " + full));
+      return again(dial,
+                   Status(ErrorCode::timeout, silent + ", which it gave before" + (no_way ? words : ": " + full)));
     }
     give_up(dial, DialEnd::overdue,
-            Status(ErrorCode::timeout, silent +
-                                           " (FABRING_SILENCE_TIMEOUT): a firewall, a cable, or cards that do not "
-                                           "reach each other (FABRING_INTERFACE chooses); or it is busy and " +
-                                           full));
+            Status(ErrorCode::timeout, silent + " (FABRING_SILENCE_TIMEOUT)" + words +
+                                           ": a firewall, a cable, or cards that do not reach each other "
+                                           "(FABRING_INTERFACE chooses)" +
+                                           (no_way ? "" : "; or it is busy and " + full)));
   };
   dial->guard = net::connect(loop_, dial->address, limit, connected, {options_.from, dial->congestion_control});
 }

@@ -26,7 +26,7 @@ inline std::uint32_t pack_lane(std::uint32_t index, std::uint32_t count) { retur
 
 /// Why a lane was given up.
 enum class DialEnd : std::uint8_t {
-  refused,   ///< by the peer or its host
+  refused,   ///< by the peer or its host; not by who has no way there
   overdue,   ///< no answer in time
   no_files,  ///< this process may open no more: no fault of the peer
 };
@@ -64,7 +64,7 @@ class Dialer {
     std::string congestion_control;
     std::chrono::steady_clock::time_point deadline;
     std::chrono::milliseconds pause{20};
-    std::chrono::nanoseconds unanswered{0};  // in attempts that the peer's kernel did not answer, in a row
+    std::chrono::nanoseconds unanswered{0};  // of attempts in a row that its kernel did not answer, and between them
     bool reached = false;                    // it has, in this one
     bool answered = false;                   // or in one before
     std::string trouble;                     // of the last attempt

@@ -1,6 +1,8 @@
 #include <netinet/in.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 
 #include "runtime/base/net/asio.hpp"
@@ -107,6 +109,12 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
 
 bool nobody_listens(const Status& error) {
   return error.code() == ErrorCode::unavailable && error.message().ends_with(errno_text(ECONNREFUSED));
+}
+
+bool has_no_way(const Status& error) {
+  return error.code() == ErrorCode::unavailable &&
+         std::ranges::any_of(std::array{EHOSTUNREACH, ENETUNREACH, EHOSTDOWN, ENETDOWN},
+                             [&](int number) { return error.message().ends_with(errno_text(number)); });
 }
 
 bool out_of_files(const Status& error) {

@@ -116,6 +116,10 @@ std::shared_ptr<void> connect(Loop& loop, const SocketAddress& address, std::chr
 /// An error of connect(): nobody listens there, as the host itself said. Whoever did has ended.
 bool nobody_listens(const Status& error);
 
+/// An error of connect(): packets do not get there now, says this kernel or a router on the way; the host itself has
+/// said nothing. A link or switch port that comes up, or a neighbour that does not answer for 3 s, is enough.
+bool has_no_way(const Status& error);
+
 /// An error of connect(): this process, or its host, may open no more files.
 bool out_of_files(const Status& error);
 

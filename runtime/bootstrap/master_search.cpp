@@ -38,7 +38,8 @@ class Search {
   Search(net::Loop& loop, const MasterSearch& terms, const Log& log) : loop_(loop), terms_(terms), log_(log) {}
 
   Result<FoundMaster> run() {
-    SteadyTime next_note = terms_.started + terms_.note_interval;
+    // Of this search: who was let go by rank 0 searches again, and may have started long ago.
+    SteadyTime next_note = std::chrono::steady_clock::now() + terms_.note_interval;
     SteadyTime next_resolve = terms_.started;
     auto resolve_pause = std::chrono::milliseconds(50);
     for (;;) {

@@ -51,12 +51,29 @@ void MeetingClient::give_up(const Status& why) {
 Status MeetingClient::join(const MasterSearch& search, meeting::Join join) {
   FABRING_TRY(loop_.status());
   const auto end = search.deadline + patience_for_the_reason;
+  auto next_note = search.started + search.note_interval;
+  std::string situation;
   for (auto pause = first_return;; pause = std::min(2 * pause, latest_return)) {
-    FABRING_TRY(visit_master(search, join, end));
+    const Status visited = visit_master(search, join, end);
+    if (visited.code() == ErrorCode::timeout && !situation.empty())
+      return {visited.code(), visited.message() + "; before that, " + situation, visited.context()};
+    FABRING_TRY(visited);
     if (!std::exchange(turned_away_, false)) break;
-    log_.debug(fmt::format("rank 0 at {} is still at an earlier meeting: searching on", link_->remote().to_string()));
+    situation = fmt::format(
+        "rank 0 at {} answers, and has let rank {} go without taking it in: it is still at an earlier meeting, or ends "
+        "before it has begun; its output may say why",
+        link_->remote().to_string(), search.greeting.self);
     link_.reset();
     loop_.run_for(pause);
+    const auto now = std::chrono::steady_clock::now();
+    if (now >= search.deadline)
+      return {ErrorCode::timeout,
+              fmt::format("waited {} for the other ranks: {}", duration_text(now - search.started), situation),
+              meeting::about(0)};
+    log_.debug(situation);
+    if (now < next_note) continue;
+    log_.warning(situation);
+    next_note = now + search.note_interval;
   }
   if (!failure_.ok()) return failure_;
   if (welcome_.job_nonce != 0) {

@@ -359,6 +359,35 @@ TEST_F(RendezvousError, AnAbsentRank0IsNamedWithAddressAndReason) {
                                        HasSubstr("refused"), HasSubstr("means this rank's own host")));
 }
 
+// As one that dies between the handshake and the meeting, again and again.
+TEST_F(RendezvousError, ARankZeroThatLetsGoWhoComesIsNotTakenForANameThatDoesNotResolve) {
+  Meeting meeting(2);
+  meeting.base.rendezvous_timeout = 1s;
+  meeting.options.note_interval = 1ms;
+  net::Loop loop;
+  std::vector<std::shared_ptr<void>> shakes;
+  int visits = 0;
+  const net::SocketAddress address{meeting.base.master_addr, static_cast<std::uint16_t>(meeting.base.master_port)};
+  auto door = net::Listener::open(loop, address, [&](std::unique_ptr<net::Stream> visitor) {
+    ++visits;
+    shakes.push_back(handshake(loop, std::move(visitor), search_of(meeting.base, 0).greeting, [](HandshakeResult) {}));
+  });
+  ASSERT_TRUE(door.has_value()) << door.error().to_string();
+  std::atomic<bool> over = false;
+  std::thread thread([&] {
+    while (!over) loop.run_for(10ms);
+  });
+  const Status end = meeting.run({1})[0];
+  over = true;
+  thread.join();
+  EXPECT_GT(visits, 1);
+  EXPECT_EQ(end.code(), ErrorCode::timeout);
+  EXPECT_THAT(end.message(), AllOf(HasSubstr(address.to_string() + " answers, and has let rank 1 go"),
+                                   Not(HasSubstr("did not resolve"))));
+  EXPECT_GT(meeting.notes.count("warning: rank 0 at " + address.to_string() + " answers"), 0);
+  EXPECT_EQ(meeting.notes.count("did not resolve"), 0);
+}
+
 // Rank `self` up to a point, then its connection closes as the kernel closes that of a killed process.
 void come_and_die(const Config& config, Rank self, bool after_welcome) {
   net::Loop loop;

@@ -162,12 +162,18 @@ void EngineCore::look_after_failure(ControlPlane& control, int looks_before) {
                   [this, &control, looks_before] { look_after_failure(control, looks_before + 1); });
 }
 
+// With the drive held. Also whether a device has failed, which an endpoint asks only where it is polled often.
+void EngineCore::see_what_has_come(const std::function<bool()>& enough) {
+  if (parts_.endpoint) parts_.endpoint->look_now();
+  for (int round = 0; round < most_rounds_in_passing && !enough(); ++round)
+    if (!progress() && round >= least_rounds) break;
+}
+
 // In the control thread. What the others send for calls that this rank never makes, or made otherwise, must be seen
 // also if the program calls nothing any more: who waits for an answer would take it for stopped.
 void EngineCore::look_if_idle() {
   if (pending_.load() > 0 || leaving_.load() || !drive_->try_lock()) return;
-  for (int round = 0; round < most_rounds_in_passing && !leaving_.load(); ++round)
-    if (!progress() && round >= least_rounds) break;
+  see_what_has_come([this] { return leaving_.load(); });
   release_drive();
   notify_waiters();
   if (undelivered_.load() && !leaving_.load()) have_delivered();

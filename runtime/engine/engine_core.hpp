@@ -237,6 +237,7 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   void look_again(ControlPlane& control);
   void look_after_failure(ControlPlane& control, int looks_before = 0);
   void look_if_idle();
+  void see_what_has_come(const std::function<bool()>& enough = [] { return false; });
   void start_background();  ///< under mutex_
 
   // engine_running_flat.cpp: small operations at once, in their callers' threads

@@ -15,7 +15,7 @@ namespace {
 // What a rank had sent before it left may take so long to arrive, while nothing else comes on its communicator.
 constexpr auto time_to_arrive = std::chrono::seconds(3);
 constexpr auto time_in_memory = std::chrono::milliseconds(400);
-constexpr int most_last_rounds = 64;
+constexpr auto shortest_goodbye = std::chrono::milliseconds(200);
 
 // A receive that anybody could still answer.
 bool from_anybody(const Execution& execution) {
@@ -47,7 +47,7 @@ bool EngineCore::goes_on_with_others() const {
 // What is on its way to a receive comes in before this rank leaves: its sender has done nothing to be failed for, nor
 // have the others on that communicator. Nobody knows of a receive that nothing has come for.
 void EngineCore::receive_the_last(const Status& why, std::chrono::milliseconds limit) {
-  progress();  // what was submitted last is begun, and what has come is seen
+  see_what_has_come();  // what was submitted last is begun too
   std::vector<std::shared_ptr<Execution>> coming;
   for (const auto& communicator : communicators()) {
     for (const auto& receive : communicator->messages.drop_unanswered()) {
@@ -62,6 +62,7 @@ void EngineCore::receive_the_last(const Status& why, std::chrono::milliseconds l
 
 Status EngineCore::leave() {
   if (leaving_.exchange(true)) return {};
+  const auto began = std::chrono::steady_clock::now();
   shrinks_.close();
   std::thread progress_thread;
   {
@@ -77,13 +78,17 @@ Status EngineCore::leave() {
   wake_driver();
   if (progress_thread.joinable()) progress_thread.join();
   std::unique_lock lock(*drive_);
-  const auto time_to_leave = [&] {
-    return goes_on_with_others() ? parts_.config.leave_timeout : std::chrono::milliseconds(200);
+  const auto time_to_leave = [&] { return goes_on_with_others() ? parts_.config.leave_timeout : shortest_goodbye; };
+  // All parts share one limit: a launcher's grace is set by it.
+  const auto left_of = [began](std::chrono::milliseconds whole) {
+    const auto gone = std::chrono::steady_clock::now() - began;
+    return std::max(whole - std::chrono::duration_cast<std::chrono::milliseconds>(gone),
+                    std::min(whole, shortest_goodbye));
   };
   const Status why(ErrorCode::aborted, "the engine was destroyed while this operation was under way");
   const bool ends_some = pending_.load() > 0;
-  if (ends_some) receive_the_last(why, time_to_leave());
-  const std::chrono::milliseconds limit = time_to_leave();  // what was received from may have been lost meanwhile
+  if (ends_some) receive_the_last(why, left_of(time_to_leave()));
+  const std::chrono::milliseconds whole = time_to_leave();  // what was received from may have been lost meanwhile
   left_.store(true);
   if (ends_some) {
     take_submissions();
@@ -97,9 +102,10 @@ Status EngineCore::leave() {
                 fmt::format("{} has ended its engine while operations on '{}' were under way there", who(parts_.self),
                             communicator->label)});
   }
-  drive([&] { return pending_.load() == 0 && (!transfer_ || transfer_->drained()); }, limit);
+  drive([&] { return pending_.load() == 0 && (!transfer_ || transfer_->drained()); }, left_of(whole));
   Status left;
   if (parts_.control) {
+    const std::chrono::milliseconds limit = left_of(whole);
     std::atomic<bool> over{false};
     refusals_.close(communicators());
     parts_.control->set_account(accounts().encode());
@@ -117,8 +123,7 @@ Status EngineCore::leave() {
   }
   if (parts_.endpoint) {
     // What the others had sent before they said goodbye.
-    for (int round = 0; round < most_last_rounds && progress(); ++round) {
-    }
+    see_what_has_come();
     parts_.endpoint->finish_sending();
     drive([&] { return transfer_->drained(); }, std::chrono::milliseconds(100));
     parts_.endpoint->close();

@@ -21,20 +21,46 @@ using namespace std::chrono_literals;
 struct Gate {
   static constexpr std::size_t longest = std::size_t{8} << 10;
   std::atomic<bool> open{false};
-  std::atomic<int> refused{0};
+  std::atomic<int> refused{0}, passed{0};
 };
+
+/// Who looks at what comes to rank 0, at every 16th poll, as an endpoint of many sockets does; nobody: all, always.
+using Looker = std::atomic<std::thread::id>;
 
 class Gated final : public ForwardingEndpoint {
  public:
   Gated(std::unique_ptr<Endpoint> inner, Gate& gate) : ForwardingEndpoint(std::move(inner)), gate_(gate) {}
   Post post_send(Rank peer, Slot slot, std::span<const std::byte> from, std::uint64_t context) override {
-    if (from.size() <= Gate::longest || gate_.open.load()) return inner().post_send(peer, slot, from, context);
-    gate_.refused.fetch_add(1);
-    return Post::again;
+    if (from.size() > Gate::longest && !gate_.open.load()) {
+      gate_.refused.fetch_add(1);
+      return Post::again;
+    }
+    const Post post = inner().post_send(peer, slot, from, context);
+    gate_.passed.fetch_add(1);
+    return post;
   }
 
  private:
   Gate& gate_;
+};
+
+class Seldom final : public ForwardingEndpoint {
+ public:
+  Seldom(std::unique_ptr<Endpoint> inner, const Looker& looker, std::atomic<bool>& asked)
+      : ForwardingEndpoint(std::move(inner)), looker_(looker), asked_(asked) {}
+  std::size_t poll(std::span<Completion> out) override {
+    const std::thread::id looker = looker_.load();
+    const bool looks = looker == std::thread::id() || (looker == std::this_thread::get_id() && ++polls_ % 16 == 0);
+    return looks ? inner().poll(out) : 0;
+  }
+  void look_now() override {
+    if (looker_.load() == std::this_thread::get_id()) asked_.store(true);
+  }
+
+ private:
+  const Looker& looker_;
+  std::atomic<bool>& asked_;
+  unsigned polls_ = 0;
 };
 
 class GatedTransport final : public Transport {
@@ -44,11 +70,14 @@ class GatedTransport final : public Transport {
   Result<std::string> probe(const EndpointOptions& options) override { return inner_->probe(options); }
   Result<std::unique_ptr<Endpoint>> open(const EndpointOptions& options) override {
     auto opened = inner_->open(options);
-    if (!opened || options.self != 1) return opened;
-    return std::unique_ptr<Endpoint>(std::make_unique<Gated>(std::move(*opened), gate));
+    if (opened && options.self == 0) return std::unique_ptr<Endpoint>(new Seldom(std::move(*opened), looker, asked));
+    if (opened && options.self == 1) return std::unique_ptr<Endpoint>(new Gated(std::move(*opened), gate));
+    return opened;
   }
 
   Gate gate;
+  Looker looker{};
+  std::atomic<bool> asked{false};  // by the looker, for what an endpoint looks for seldom
 
  private:
   const std::unique_ptr<Transport> inner_;
@@ -93,6 +122,38 @@ TEST_F(LastMessages, that_have_begun_to_come_arrive_before_their_engine_ends) {
   EXPECT_TRUE(out.wait().ok()) << out.status().to_string();
   EXPECT_TRUE(in.wait().ok()) << in.status().to_string();
   EXPECT_EQ(other, one);
+}
+
+TEST_F(LastMessages, that_lie_there_unseen_arrive_before_their_engine_ends) {
+  ThreadWorld world(3, {}, nullptr, transport, {});
+  transport.gate.open.store(true);
+  transport.looker.store(std::this_thread::get_id());  // who does not
+  const int before = transport.gate.passed.load();
+  send = world.world(1).start(Operation::send(sent.data(), count, DataType::int32, 0));
+  while (transport.gate.passed.load() == before) std::this_thread::yield();
+  left = std::async(std::launch::async, [&, engine = world.engine(0).shared_from_this()] {
+    transport.looker.store(std::this_thread::get_id());
+    receive = world.world(0).start(Operation::recv(got.data(), count, DataType::int32, 1));
+    return engine->leave();
+  });
+  while (!world.engine(0).state().leaving) std::this_thread::yield();
+  ASSERT_TRUE(receive.wait().ok()) << receive.status().to_string();
+  EXPECT_EQ(got, sent);
+  EXPECT_TRUE(send.wait().ok()) << send.status().to_string();
+  EXPECT_TRUE(transport.asked.load());
+}
+
+TEST_F(LastMessages, keep_their_engine_no_longer_than_it_may_take_to_leave) {
+  Config config;
+  config.leave_timeout = 2s;
+  ThreadWorld world(3, config, nullptr, transport, {});
+  begin(world, transport.gate);
+  const auto began = std::chrono::steady_clock::now();
+  EXPECT_EQ(world.engine(0).leave().code(), ErrorCode::timeout) << "nobody else says goodbye";
+  const auto taken = std::chrono::steady_clock::now() - began;
+  EXPECT_GE(taken, 2s);
+  EXPECT_LT(taken, 3500ms) << "each part of it has waited for as long";
+  transport.gate.open.store(true);
 }
 
 TEST_F(LastMessages, that_do_not_arrive_in_time_end_with_their_engine) {

@@ -189,7 +189,7 @@ class Endpoint {
   virtual std::size_t poll(std::span<Completion> out) = 0;
 
   /// Asks now for what an endpoint that has many connections asks for at some of its polls only: whether anything has
-  /// come on those that were quiet. The next poll() has it. For who polls seldom.
+  /// come on those that were quiet, or whether its device has failed. The next poll() has it. For who polls seldom.
   virtual void look_now() {}
 
   /// Is every poll() a call of the kernel, whether something has come or not?

@@ -181,7 +181,12 @@ void FabricEndpoint::wait(std::chrono::microseconds limit) {
     reap(domain_->read_blocking(entries, batch, rounded), entries);
   }
   woken_ = false;
-  if (!closed_) look_at_device();  // who sleeps polls seldom
+  look_now();
+}
+
+// One of several cards is slept in by nobody, and polled seldom while it has nothing to do.
+void FabricEndpoint::look_now() {
+  if (!closed_) look_at_device();
 }
 
 // For providers without a wait object, and for the time after close(), when the queue is not to be touched.

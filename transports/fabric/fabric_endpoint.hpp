@@ -42,6 +42,7 @@ class FabricEndpoint final : public Endpoint {
   Post post_send(Rank peer, Slot slot, std::span<const std::byte> from, std::uint64_t context) override;
   Post post_recv(Rank peer, Slot slot, std::span<std::byte> into, std::uint64_t context) override;
   std::size_t poll(std::span<Completion> out) override;
+  void look_now() override;
   bool poll_calls_kernel() const override { return dedicated(); }  // native TCP asks epoll, 1.17 even to read an entry
   void wait(std::chrono::microseconds limit) override;
   bool wait_looks() const override { return !domain_->can_block(); }

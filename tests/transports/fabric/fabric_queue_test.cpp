@@ -297,6 +297,15 @@ TEST_F(EfaQueue, TooLittleLockedMemoryForTheCardIsSaidWithWhatToDo) {
   EXPECT_TRUE(holds(error().message(), "ulimit -l")) << error().message();
 }
 
+TEST_F(EfaQueue, ACardInWhichNobodySleepsIsAskedByWhoLooksNow) {
+  wait_for_both();
+  world_[0].poll();
+  made_up::control().card_errors = {{FI_EIO, 4098}};
+  world_[0].endpoint->look_now();
+  EXPECT_TRUE(holds(error().message(), "the network card failed")) << error().message();
+  EXPECT_TRUE(world_.until([&] { return world_[0].has(1) && world_[0].has(2); }));
+}
+
 TEST_F(EfaQueue, APeerThatDoesNotAnswerTheCardIsNotedAndNobodyIsLost) {
   made_up::control().card_errors = {
       {FI_ECONNABORTED, 13}, {FI_EHOSTUNREACH, 15}, {FI_ECONNABORTED, 4124}, {FI_ECONNABORTED, 8}, {FI_ENOTCONN, 14}};

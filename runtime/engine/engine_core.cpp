@@ -26,7 +26,9 @@ EngineCore::EngineCore(EngineParts parts)
       shrinks_(parts_.self, parts_.world_size, parts_.control.get(),
                {[this](Rank rank) { return who(rank); }, [this](Rank rank) { return who_and_what(rank); },
                 [this](Rank rank) { return context_of(rank); },
-                [this](const std::string& text) { parts_.log.warning(text); }}) {}
+                [this](const std::string& text) { parts_.log.warning(text); }}),
+      membership_check_(parts_.self, parts_.world_size, parts_.control.get(), *parts_.clock,
+                        [this](Rank rank) { return who(rank); }) {}
 
 std::shared_ptr<EngineCore> EngineCore::make(EngineParts parts) {
   std::shared_ptr<EngineCore> core(new EngineCore(std::move(parts)));
@@ -136,7 +138,7 @@ std::shared_ptr<CommunicatorCore> EngineCore::make_subgroup(std::uint32_t id, st
     if (is_used(id) || !claimed_ids_.claim(id)) return nullptr;
   }
   auto made = make_communicator(id, std::move(label), std::move(members));
-  tell_members(made);
+  membership_check_.made(made);
   return made;
 }
 
@@ -150,16 +152,16 @@ void EngineCore::refused_subgroup(std::uint32_t id, const Status& why) {
     gone = at == by_id_.end() ? gone_.contains(id) : at->second.expired();
     here = !gone && (at != by_id_.end() || claimed_ids_.contains(id));
   }
-  std::uint64_t made = gone || here ? subgroup_lists_.digest_of_made(id) : 0;
+  std::uint64_t made = gone || here ? membership_check_.digest_of_made(id) : 0;
   if (gone && made == 0) made = members_forgotten;
   // Another thread may be making it: what that has made is known when this is told.
   refusals_.refused_subgroup(id, why,
-                             [this, id, made] { return made != 0 ? made : subgroup_lists_.digest_of_made(id); });
+                             [this, id, made] { return made != 0 ? made : membership_check_.digest_of_made(id); });
 }
 
 // The first byte says what it is about.
 void EngineCore::heard_letter(Rank from, std::string_view letter) {
-  if (letter.starts_with(MemberList::mark)) heard_members(from, letter.substr(1));
+  if (letter.starts_with(MemberList::mark)) membership_check_.heard(from, letter.substr(1));
   if (letter.starts_with(ShrinkLetter::mark)) shrinks_.heard(from, letter.substr(1));
 }
 
@@ -335,7 +337,7 @@ void EngineCore::start_queued(CommunicatorCore& communicator) {
     if (const Status why = early_mismatch(communicator, *execution, peer); !why.ok()) {
       const Failure failure{ErrorCode::mismatch, communicator.members[peer], parts_.self, communicator.global_id(),
                             why.message()};
-      if (hold_back(communicator, failure)) return;
+      if (membership_check_.hold_back(communicator, failure)) return;
       report(failure);
       return fail(communicator, why);  // before anything of it is reduced
     }

@@ -36,7 +36,7 @@
 #include "runtime/engine/flat/flat_scratch.hpp"
 #include "runtime/engine/members/claimed_ids.hpp"
 #include "runtime/engine/members/communicator_core.hpp"
-#include "runtime/engine/members/membership.hpp"
+#include "runtime/engine/members/membership_check.hpp"
 #include "runtime/engine/members/refusals.hpp"
 #include "runtime/engine/members/shrinks.hpp"
 #include "runtime/engine/messages/orphans.hpp"
@@ -324,15 +324,6 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   Status compare_accounts();
   Status heard_mismatch(std::uint64_t communicator) const;
 
-  // members/membership.cpp: do the members of a subgroup mean the same one?
-  void tell_members(const std::shared_ptr<const CommunicatorCore>& subgroup);
-  void heard_members(Rank from, std::string_view list);
-  void compare_members(const CommunicatorCore& communicator, const MemberList& list);
-  /// Should this wait, as members of a subgroup may turn out to have given different lists?
-  bool hold_back(CommunicatorCore& communicator, const Failure& failure);
-  bool doubt_members(CommunicatorCore& communicator, Rank world_rank);
-  void release_held(CommunicatorCore& communicator, Time now);
-
   // engine_reporting.cpp: what this rank is doing
   void ask_state(std::function<void(const RankState&)> tell);
   void tell_state();
@@ -423,8 +414,8 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   const std::shared_ptr<AccountBook> account_book_ = std::make_shared<AccountBook>();
   const std::shared_ptr<DroppedGrants> dropped_grants_ = std::make_shared<DroppedGrants>();
   Departures departures_;
-  SubgroupLists subgroup_lists_;
   Shrinks shrinks_;
+  MembershipCheck membership_check_;
   std::set<Rank> left_out_;  ///< by shrinks; under mutex_
   std::atomic<bool> looks_when_idle_{false};
 };

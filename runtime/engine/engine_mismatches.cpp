@@ -35,13 +35,13 @@ void EngineCore::refuse(CommunicatorCore& communicator, Rank member, const Execu
   const Rank peer = communicator.members[member];
   if (record.kind == RecordKind::grant) transfer_->decline(peer, record.slot);
   if (why.code() != ErrorCode::mismatch) {
-    if (!doubt_members(communicator, peer)) suspect(peer, nonsense(why.message(), execution.place()));
+    if (!membership_check_.doubt(communicator, peer)) suspect(peer, nonsense(why.message(), execution.place()));
     return;
   }
   const Signature ours = signature_towards(execution.call(), communicator.size(), member, record.kind);
   const Failure failure{ErrorCode::mismatch, peer, parts_.self, communicator.global_id(),
                         mismatch(communicator, member, execution.sequence(), record.signature, ours).message()};
-  if (!hold_back(communicator, failure)) report(failure);
+  if (!membership_check_.hold_back(communicator, failure)) report(failure);
 }
 
 Status EngineCore::mismatched_message(CommunicatorCore& communicator, Rank member, const Signature& sent,

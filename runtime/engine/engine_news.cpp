@@ -116,7 +116,7 @@ void EngineCore::on_record(Rank peer, const Record& record, std::span<const std:
   if (const Status differs = compare(*communicator, member, record); !differs.ok()) {
     if (record.kind == RecordKind::grant) transfer_->decline(peer, record.slot);
     const Failure failure{ErrorCode::mismatch, peer, parts_.self, communicator->global_id(), differs.message()};
-    if (!hold_back(*communicator, failure)) report(failure);
+    if (!membership_check_.hold_back(*communicator, failure)) report(failure);
     return;
   }
   const CommunicatorCore::Past& past = communicator->past[record.sequence % communicator->past.size()];
@@ -174,7 +174,7 @@ void EngineCore::on_message(CommunicatorCore& communicator, Rank member, const R
   const Status taken = communicator.messages.on_record(*this, member, record, payload);
   if (taken.ok()) return;
   if (record.kind == RecordKind::grant) transfer_->decline(communicator.members[member], record.slot);
-  if (taken.code() != ErrorCode::mismatch && !doubt_members(communicator, communicator.members[member]))
+  if (taken.code() != ErrorCode::mismatch && !membership_check_.doubt(communicator, communicator.members[member]))
     suspect(communicator.members[member],
             nonsense(taken.message(), fmt::format("in message #{} to this rank on communicator '{}'", record.sequence,
                                                   communicator.label)));

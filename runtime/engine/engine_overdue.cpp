@@ -51,7 +51,7 @@ void EngineCore::tick(Time now) {
   count_traffic();
   tell_state();
   for (const auto& communicator : communicators()) {
-    release_held(*communicator, now);
+    membership_check_.release(*communicator, now);
     auto under_way = communicator->running();
     const auto waiting = communicator->messages.waiting();
     under_way.insert(under_way.end(), waiting.begin(), waiting.end());

@@ -23,6 +23,14 @@ EngineCore::EngineCore(EngineParts parts)
       scratch_(scratch_budget(parts_.config), parts_.endpoint ? parts_.endpoint->memory() : nullptr),
       devices_(parts_),
       orphans_(parts_.world_size),
+      progress_thread_(
+          *drive_, {pending_, undelivered_},
+          [this](const std::function<bool()>& enough, std::chrono::nanoseconds limit) {
+            drive(enough, limit, parts_.background_waiting);
+            release_drive();
+            notify_waiters();
+          },
+          parts_.progress_cpus),
       shrinks_(parts_.self, parts_.world_size, parts_.control.get(),
                {[this](Rank rank) { return who(rank); }, [this](Rank rank) { return who_and_what(rank); },
                 [this](Rank rank) { return context_of(rank); },
@@ -271,7 +279,7 @@ std::shared_ptr<Execution> EngineCore::submit(const std::shared_ptr<Communicator
     execution->hold(std::move(memory));
     std::lock_guard submit_lock(mutex_);
     submitted_.push_back(execution);
-    if (background) start_background();
+    if (background) progress_thread_.start();
   }
   news_.store(true);
   if (background) set_going(*execution);

@@ -20,7 +20,6 @@
 #include <set>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <unordered_map>
 #include <vector>
 
@@ -43,6 +42,7 @@
 #include "runtime/engine/rank_state.hpp"
 #include "runtime/engine/waiting/bell.hpp"
 #include "runtime/engine/waiting/drive.hpp"
+#include "runtime/engine/waiting/progress_thread.hpp"
 #include "runtime/engine/waiting/waiting.hpp"
 #include "runtime/memory/mapped_blocks.hpp"
 #include "runtime/memory/scratch.hpp"
@@ -224,21 +224,14 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   void notify_waiters();
   void wake_driver();  ///< there is something new; any thread
 
-  // engine_background.cpp: operations that a program has begun and left alone
+  // engine_background.cpp: where nobody waits
   void have_delivered();  ///< by the progress thread, what is left to send
   void set_going(const Execution& execution);
   bool begins_now(const Execution& execution) const;
-  void note_call();
-  void note_wait();
-  void go_on_without();
-  bool is_attended() const;
-  bool called_within(std::chrono::nanoseconds time) const;
-  void background();
   void look_again(ControlPlane& control);
   void look_after_failure(ControlPlane& control, int looks_before = 0);
   void look_if_idle();
   void see_what_has_come(const std::function<bool()>& enough = [] { return false; });
-  void start_background();  ///< under mutex_
 
   // engine_running_flat.cpp: small operations at once, in their callers' threads
   static bool is_flat(const Call& call);  ///< as far as the call tells
@@ -360,19 +353,13 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   std::atomic<bool> news_{false};         ///< submitted_ or failures_ hold something
   std::atomic<std::size_t> pending_{0};   ///< operations submitted and not done
   std::atomic<bool> undelivered_{false};  ///< what finished operations have sent is not all with the fabric yet
-  enum class Rest : std::uint8_t { none, brief, longer };
-  std::atomic<Rest> rest_{Rest::none};                            ///< of the progress thread
-  std::atomic<std::chrono::steady_clock::duration> called_at_{};  ///< asynchronously or after a wait; steady clock
-  std::atomic<bool> left_alone_{false};  ///< what the program began last it did not soon wait for
 
   // Driving.
   const std::shared_ptr<Drive> drive_ = std::make_shared<Drive>(this);
   std::mutex turn_mutex_;
-  std::condition_variable turn_;  ///< of those who wait
-  std::condition_variable work_;  ///< of the progress thread
-  Bell bell_;                     ///< of who drives, where there is no endpoint
-  std::thread thread_;
-  std::atomic<bool> stop_{false};
+  std::condition_variable turn_;      ///< of those who wait
+  Bell bell_;                         ///< of who drives, where there is no endpoint
+  ProgressThread progress_thread_;    ///< started and stopped under mutex_
   std::atomic<bool> leaving_{false};  ///< nothing more is begun, and who leaves drives until the end
   std::atomic<bool> left_{false};     ///< nor is anything taken that comes
 

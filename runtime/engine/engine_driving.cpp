@@ -132,7 +132,7 @@ void EngineCore::wake_driver() { parts_.endpoint ? parts_.endpoint->wake() : bel
 Status EngineCore::wait(Execution& execution, std::chrono::nanoseconds limit) {
   const bool bounded = limit < std::chrono::hours(24 * 365);  // now + nanoseconds::max() would overflow
   const auto end = std::chrono::steady_clock::now() + (bounded ? limit : std::chrono::nanoseconds(0));
-  note_wait();
+  progress_thread_.note_wait();
   drive_->waiters.fetch_add(1);
   bool asked = false, driven = false;
   while (!execution.done()) {
@@ -165,8 +165,8 @@ Status EngineCore::wait(Execution& execution, std::chrono::nanoseconds limit) {
     turn_.notify_all();  // somebody else may drive now
   }
   if (pending_.load() > 0) {
-    note_call();
-    go_on_without();
+    progress_thread_.note_call();
+    progress_thread_.go_on_without();
   }
   if (!execution.done())
     return Status(ErrorCode::timeout, execution.call().describe() + " is not done yet; it goes on");

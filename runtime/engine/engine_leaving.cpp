@@ -67,14 +67,13 @@ Status EngineCore::leave() {
   std::thread progress_thread;
   {
     std::lock_guard lock(mutex_);  // submit() starts it under the same lock
-    stop_.store(true);
-    progress_thread = std::move(thread_);
+    progress_thread = progress_thread_.stop();
   }
   {
     std::lock_guard lock(turn_mutex_);
     turn_.notify_all();
-    work_.notify_all();
   }
+  progress_thread_.wake();
   wake_driver();
   if (progress_thread.joinable()) progress_thread.join();
   std::unique_lock lock(*drive_);

@@ -31,6 +31,7 @@ EngineCore::EngineCore(EngineParts parts)
             notify_waiters();
           },
           parts_.progress_cpus),
+      suspects_(parts_.self, parts_.world_size),
       shrinks_(parts_.self, parts_.world_size, parts_.control.get(),
                {[this](Rank rank) { return who(rank); }, [this](Rank rank) { return who_and_what(rank); },
                 [this](Rank rank) { return context_of(rank); },
@@ -41,7 +42,6 @@ EngineCore::EngineCore(EngineParts parts)
 std::shared_ptr<EngineCore> EngineCore::make(EngineParts parts) {
   std::shared_ptr<EngineCore> core(new EngineCore(std::move(parts)));
   const int size = core->parts_.world_size;
-  core->disconnected_.assign(size, false);
   core->began_ = core->parts_.clock->now();
   if (core->parts_.endpoint)
     core->transfer_ =

@@ -38,6 +38,7 @@
 #include "runtime/engine/members/membership_check.hpp"
 #include "runtime/engine/members/refusals.hpp"
 #include "runtime/engine/members/shrinks.hpp"
+#include "runtime/engine/members/suspects.hpp"
 #include "runtime/engine/messages/orphans.hpp"
 #include "runtime/engine/rank_state.hpp"
 #include "runtime/engine/waiting/bell.hpp"
@@ -276,7 +277,6 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   void settle(Time now);
   bool needs(Rank world_rank) const;
   bool is_away(Rank world_rank) const;
-  Time patience_with(Rank suspect, const Status& why) const;
   void cut_off(Rank world_rank);
   void report(Failure failure);
   void withdraw(const Execution& execution);
@@ -377,14 +377,7 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   bool scratch_wanted_ = false;  ///< an operation waits for scratch, or for one of the running to end
   Time next_tick_{}, ticked_{};
   Time attended_{};  ///< time in which what comes was looked for, unlike that which the program kept its thread
-  struct Suspicion {
-    Rank rank;
-    Status why;
-    Time since;
-    bool reported;
-  };
-  std::vector<Suspicion> suspicions_;
-  std::vector<bool> disconnected_;
+  Suspects suspects_;
   std::uint32_t flat_runs_ = 0;   ///< and other operations that were over at once
   Time looked_at_{};              ///< what arrived, by the last of these, if it looks_once_a_turn()
   bool given_up_ = false;         ///< the others count this rank as lost

@@ -11,12 +11,6 @@
 namespace fabring {
 namespace {
 
-// A data connection that fails may be the first sign of a death that the control plane will name better.
-constexpr auto verdict_time = std::chrono::milliseconds(300);
-// Who knows more than that it has ended says so before the other side does, which only saw that.
-constexpr auto verdict_time_of_who_knows = std::chrono::milliseconds(150);
-// Two ranks whose connection has ended both live, perhaps: the lower one says so first, and so only one is lost.
-constexpr auto time_for_the_lower = std::chrono::milliseconds(1000);
 // How long nothing of a failed operation's memory may come back before who holds it is disconnected. Who has not heard
 // of the failure yet cannot give it back, and that may take a while where somebody on the way to it is gone: ranks that
 // live must not lose each other by that.
@@ -43,25 +37,16 @@ bool EngineCore::needs(Rank world_rank) const {
 
 // Does nobody expect to hear of it?
 bool EngineCore::is_away(Rank world_rank) const {
-  return disconnected_[world_rank] || is_silent(world_rank) ||
+  return suspects_.is_cut_off(world_rank) || is_silent(world_rank) ||
          (parts_.control && parts_.control->leave_order(world_rank) != 0);
 }
 
 void EngineCore::suspect(Rank world_rank, const Status& why) {
-  for (const Suspicion& known : suspicions_)
-    if (known.rank == world_rank) return;
-  suspicions_.push_back({world_rank, why, parts_.clock->now(), false});
-  transfer_->forget(world_rank);
+  if (suspects_.add(world_rank, why, parts_.clock->now())) transfer_->forget(world_rank);
 }
 
 void EngineCore::on_peer_lost(Rank peer, const Status& why) {
-  if (!disconnected_[peer]) suspect(peer, why);
-}
-
-Time EngineCore::patience_with(Rank suspect, const Status& why) const {
-  const bool has_ended = why.ok() || why.code() == ErrorCode::peer_lost;
-  if (!has_ended) return Time(verdict_time_of_who_knows);
-  return Time(suspect < parts_.self ? verdict_time + time_for_the_lower : verdict_time);
+  if (!suspects_.is_cut_off(peer)) suspect(peer, why);
 }
 
 void EngineCore::report_suspects(Time now) {
@@ -73,11 +58,7 @@ void EngineCore::report_suspects(Time now) {
               fmt::format("{} cannot communicate any more: {}", who(parts_.self), why.message())});
     }
   }
-  for (Suspicion& suspicion : suspicions_) {
-    if (suspicion.reported || now - suspicion.since < patience_with(suspicion.rank, suspicion.why) ||
-        !needs(suspicion.rank))
-      continue;
-    suspicion.reported = true;
+  for (const auto& suspicion : suspects_.overdue(now, [this](Rank rank) { return needs(rank); })) {
     if (left_.load() || given_up_ || endpoint_failed_) continue;  // then it is they who dropped the connection
     report({ErrorCode::peer_lost, suspicion.rank, parts_.self, 0,
             fmt::format("{} {} its data connection to {}: {}", who(parts_.self),
@@ -151,9 +132,7 @@ void EngineCore::apply(const Failure& failure) {
 }
 
 void EngineCore::cut_off(Rank rank) {
-  if (rank == parts_.self || rank >= static_cast<Rank>(disconnected_.size()) || !parts_.endpoint || disconnected_[rank])
-    return;
-  disconnected_[rank] = true;
+  if (rank == parts_.self || rank >= parts_.world_size || !parts_.endpoint || !suspects_.cut_off(rank)) return;
   transfer_->forget(rank);
   parts_.endpoint->disconnect(rank);
   devices_.lost(rank);
@@ -248,7 +227,7 @@ void EngineCore::settle(Time now) {
       for (const auto& execution : running) {
         if (!execution->failed()) continue;
         for (Rank peer : execution->peers_outstanding()) {
-          if (disconnected_[peer]) continue;
+          if (suspects_.is_cut_off(peer)) continue;
           const std::string why = fmt::format(
               "{} did not give back the memory of a failed operation of {} in time (stopped, or too busy) and was "
               "disconnected",

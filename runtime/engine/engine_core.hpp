@@ -41,10 +41,10 @@
 #include "runtime/engine/members/suspects.hpp"
 #include "runtime/engine/messages/orphans.hpp"
 #include "runtime/engine/rank_state.hpp"
-#include "runtime/engine/waiting/bell.hpp"
 #include "runtime/engine/waiting/drive.hpp"
 #include "runtime/engine/waiting/progress_thread.hpp"
 #include "runtime/engine/waiting/waiting.hpp"
+#include "runtime/engine/waiting/wake_event.hpp"
 #include "runtime/memory/mapped_blocks.hpp"
 #include "runtime/memory/scratch.hpp"
 #include "runtime/status/status_door.hpp"
@@ -358,7 +358,7 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   const std::shared_ptr<Drive> drive_ = std::make_shared<Drive>(this);
   std::mutex turn_mutex_;
   std::condition_variable turn_;      ///< of those who wait
-  Bell bell_;                         ///< of who drives, where there is no endpoint
+  WakeEvent wake_event_;              ///< in which who drives sleeps, where there is no endpoint
   ProgressThread progress_thread_;    ///< started and stopped under mutex_
   std::atomic<bool> leaving_{false};  ///< nothing more is begun, and who leaves drives until the end
   std::atomic<bool> left_{false};     ///< nor is anything taken that comes

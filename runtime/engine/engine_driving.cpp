@@ -123,11 +123,11 @@ void EngineCore::drive(const std::function<bool()>& enough, std::chrono::nanosec
     }
     const auto left = std::chrono::duration_cast<std::chrono::microseconds>(limit - (now - start));
     const auto nap = std::min(left, watches_device() ? std::min(waiting.sleep_for, device_nap) : waiting.sleep_for);
-    parts_.endpoint ? parts_.endpoint->wait(nap) : bell_.wait(nap);
+    parts_.endpoint ? parts_.endpoint->wait(nap) : wake_event_.wait(nap);
   }
 }
 
-void EngineCore::wake_driver() { parts_.endpoint ? parts_.endpoint->wake() : bell_.ring(); }
+void EngineCore::wake_driver() { parts_.endpoint ? parts_.endpoint->wake() : wake_event_.set(); }
 
 Status EngineCore::wait(Execution& execution, std::chrono::nanoseconds limit) {
   const bool bounded = limit < std::chrono::hours(24 * 365);  // now + nanoseconds::max() would overflow

@@ -1,5 +1,6 @@
 #pragma once
-// Bell: where a rank without an endpoint to sleep in sleeps until somebody rings. Any thread.
+// WakeEvent: where a rank without an endpoint to sleep in sleeps until somebody sets it (an auto-reset event). Any
+// thread.
 
 #include <chrono>
 #include <condition_variable>
@@ -7,26 +8,26 @@
 
 namespace fabring {
 
-class Bell {
+class WakeEvent {
  public:
   /// Ends the sleep, or the next one if nobody sleeps.
-  void ring() {
+  void set() {
     {
       std::lock_guard lock(mutex_);
-      rung_ = true;
+      set_ = true;
     }
     changed_.notify_all();
   }
   void wait(std::chrono::microseconds limit) {
     std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, limit, [&] { return rung_; });
-    rung_ = false;
+    changed_.wait_for(lock, limit, [&] { return set_; });
+    set_ = false;
   }
 
  private:
   std::mutex mutex_;
   std::condition_variable changed_;
-  bool rung_ = false;
+  bool set_ = false;
 };
 
 }  // namespace fabring

@@ -52,6 +52,8 @@ def arguments(description, runs, transports="shm,tcp,fabric", several_hosts=Fals
 
 
 reserved_ports = []
+# Held while a process is made and while a port is looked at: until it is the new program, a child holds what we had open.
+making = threading.Lock()
 
 
 def free_port():
@@ -61,7 +63,7 @@ def free_port():
     while True:
         port = source.randrange(12000, 28000)
         reservation = socket.socket(socket.AF_UNIX)
-        with socket.socket() as probe:
+        with making, socket.socket() as probe:
             try:
                 reservation.bind(f"\0fabring-test-port-{port}")
                 probe.bind(("0.0.0.0", port))
@@ -84,8 +86,9 @@ class Rank:
         self.exit_time = None
         self.stopped = False
         self.changed = threading.Condition()
-        self.process = subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        stderr=subprocess.PIPE, start_new_session=True)
+        with making:
+            self.process = subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                            stderr=subprocess.PIPE, start_new_session=True)
         self.pidfd = os.pidfd_open(self.process.pid)
         self.threads = [threading.Thread(target=target, daemon=True)
                         for target in (self._read_events, self._read_log, self._await_end)]

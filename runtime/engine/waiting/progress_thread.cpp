@@ -8,7 +8,6 @@
 namespace fabring {
 namespace {
 
-constexpr auto moment = std::chrono::microseconds(50);
 constexpr std::chrono::microseconds shortest_nap{100}, longest_nap{500};  // while the program may call, or drives
 constexpr auto calls_again_within = std::chrono::milliseconds(10);
 constexpr std::chrono::microseconds delivers_within{1000};
@@ -40,20 +39,6 @@ std::thread ProgressThread::stop() {
 void ProgressThread::wake() {
   std::lock_guard lock(mutex_);
   changed_.notify_all();
-}
-
-void ProgressThread::note_call() { called_at_.store(std::chrono::steady_clock::now().time_since_epoch()); }
-
-void ProgressThread::note_wait() {
-  if (left_alone_.load(std::memory_order_relaxed) && called_within(moment)) left_alone_.store(false);
-}
-
-void ProgressThread::go_on_without() {
-  if (rest_.load() != Rest::none) wake();
-}
-
-void ProgressThread::deliver() {
-  if (rest_.load() == Rest::longer) wake();
 }
 
 bool ProgressThread::called_within(std::chrono::nanoseconds time) const {

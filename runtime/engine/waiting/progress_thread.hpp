@@ -41,17 +41,26 @@ class ProgressThread {
   void wake();
 
   // What the program does. Any thread.
-  void note_call();  ///< it begins something asynchronously, or goes on after a wait with something under way
-  void note_wait();
+  // The small ones are here to be inlined: each small operation passes them.
+  /// It begins something asynchronously, or goes on after a wait with something under way.
+  void note_call() { called_at_.store(std::chrono::steady_clock::now().time_since_epoch()); }
+  void note_wait() {
+    if (left_alone_.load(std::memory_order_relaxed) && called_within(moment)) left_alone_.store(false);
+  }
   /// It waits otherwise than by us: the thread is at work at once, until a wait soon follows a call again.
   void take_over() { left_alone_.store(true); }
   /// It goes on to something else, perhaps, with operations under way.
-  void go_on_without();
+  void go_on_without() {
+    if (rest_.load() != Rest::none) wake();
+  }
   /// The same, after something that has left only things to be sent.
-  void deliver();
+  void deliver() {
+    if (rest_.load() == Rest::longer) wake();
+  }
 
  private:
   enum class Rest : std::uint8_t { none, brief, longer };
+  static constexpr std::chrono::microseconds moment{50};
 
   void run();
   bool is_needed() const { return under_way_.pending.load() > 0 || under_way_.undelivered.load(); }

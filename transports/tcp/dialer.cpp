@@ -6,6 +6,7 @@
 namespace fabring::tcp {
 namespace {
 
+constexpr auto shortest_attempt = std::chrono::milliseconds(100);  // there may just be a way
 constexpr auto connect_limit = std::chrono::seconds(20);  // one attempt; the kernel repeats its SYN at 1, 3, 7, 15 s
 constexpr auto longest_pause = std::chrono::milliseconds(1000);
 
@@ -57,13 +58,14 @@ std::string Dialer::state(Rank peer) const {
 void Dialer::connect(Place dial) {
   using std::chrono::nanoseconds;
   const nanoseconds left = options_.silence - dial->unanswered;
-  const nanoseconds limit = std::clamp<nanoseconds>(left, std::chrono::milliseconds(1), connect_limit);
+  const nanoseconds limit = std::clamp<nanoseconds>(left, shortest_attempt, connect_limit);
   const auto began = std::chrono::steady_clock::now();
   const auto connected = [this, dial, limit, began](auto result) {
     const auto guard = std::move(dial->guard);
     if (result) {
       dial->reached = dial->answered = true;
       dial->unanswered = nanoseconds(0);
+      dial->no_way.clear();
       return shake_hands(dial, std::move(*result));
     }
     const Status& why = result.error();
@@ -71,6 +73,11 @@ void Dialer::connect(Place dial) {
     const bool no_way = net::has_no_way(why);
     // A peer's listener lives as long as its endpoint: a refusal means that the peer is gone.
     if (why.code() != ErrorCode::timeout && !no_way) return give_up(dial, DialEnd::refused, why);
+    // One that our own limit ends before the kernel has said so has most likely no way either.
+    if (no_way)
+      dial->no_way = why.message().substr(why.message().rfind(": "));
+    else if (limit == connect_limit)
+      dial->no_way.clear();
     // The kernel may end an attempt before its limit; a rank that does not poll meanwhile hears of the end late.
     dial->unanswered += std::min<nanoseconds>(std::chrono::steady_clock::now() - began, limit);
     if (dial->unanswered < options_.silence) {
@@ -81,17 +88,17 @@ void Dialer::connect(Place dial) {
     const std::string silent =
         dial->address.to_string() + ": no answer" + from + " for " + seconds(options_.silence) + " s";
     const std::string full = "more connections wait there than its host allows (net.core.somaxconn)";
-    const std::string words = no_way ? why.message().substr(why.message().rfind(": ")) : "";
+    const std::string& words = dial->no_way;
     if (dial->answered) {  // so packets arrived; unless they have no way now, it has been too busy since to accept
       dial->unanswered = nanoseconds(0);
-      return again(dial,
-                   Status(ErrorCode::timeout, silent + ", which it gave before" + (no_way ? words : ": " + full)));
+      return again(
+          dial, Status(ErrorCode::timeout, silent + ", which it gave before" + (words.empty() ? ": " + full : words)));
     }
     give_up(dial, DialEnd::overdue,
             Status(ErrorCode::timeout, silent + " (FABRING_SILENCE_TIMEOUT)" + words +
                                            ": a firewall, a cable, or cards that do not reach each other "
                                            "(FABRING_INTERFACE chooses)" +
-                                           (no_way ? "" : "; or it is busy and " + full)));
+                                           (words.empty() ? "; or it is busy and " + full : "")));
   };
   dial->guard = net::connect(loop_, dial->address, limit, connected, {options_.from, dial->congestion_control});
 }

@@ -67,6 +67,7 @@ class Dialer {
     std::chrono::nanoseconds unanswered{0};  // of attempts in a row that its kernel did not answer, and between them
     bool reached = false;                    // it has, in this one
     bool answered = false;                   // or in one before
+    std::string no_way;                      // why packets do not get there, in the kernel's words; empty: nobody said
     std::string trouble;                     // of the last attempt
     std::shared_ptr<void> guard;             // of the step under way
     std::unique_ptr<net::Stream> stream;     // waiting for the byte

@@ -10,6 +10,7 @@
 
 #include "runtime/base/net/socket.hpp"
 #include "tests/transports/conformance/world.hpp"
+#include "tests/transports/tcp/deaf_listener.hpp"
 #include "tests/transports/tcp/tcp_bench.hpp"
 
 namespace {
@@ -90,6 +91,23 @@ TEST_F(TcpUnreachable, APeerToWhichThereIsNoWayIsLostAfterTheSilenceAllowed) {
     EXPECT_EQ(why.message().find("somaxconn"), std::string::npos) << "nobody is busy: " << why.message();
     EXPECT_TRUE(bench.notes.empty());
   }
+}
+
+// As where a neighbour does not answer: the kernel says so 3 s after each attempt, and the last has less.
+TEST_F(TcpUnreachable, ThatThereIsNoWayIsSaidThoughTheLastAttemptWasCutShort) {
+  DeafListener deaf;
+  EndpointOptions options = two_sockets(400ms);
+  options.config.sockets_per_peer = 1;
+  Bench bench(options);
+  without_a_way = 3;
+  ASSERT_TRUE(bench.endpoint->add_peer(1, "tcp " + deaf.address()).ok());
+  Bytes into(10);
+  ASSERT_EQ(bench.endpoint->post_recv(1, 1, into, 1), Post::accepted);
+  ASSERT_TRUE(bench.reach([&] { return bench.ended(1); }));
+  EXPECT_EQ(without_a_way, 0);
+  const std::string why = bench.endpoint->peer_error(1).message();
+  EXPECT_NE(why.find("No route to host"), std::string::npos) << why;
+  EXPECT_EQ(why.find("somaxconn"), std::string::npos) << why;
 }
 
 TEST_F(TcpUnreachable, APeerIsConnectedOnceThereIsAWayToIt) {

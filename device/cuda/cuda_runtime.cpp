@@ -407,7 +407,7 @@ class CudaRuntime final : public DeviceRuntime {
   std::atomic<bool> keeps_{false};  // what is freed
   std::atomic<unsigned long long> seen_loads_{0};
   Lending lending_{{[this] { return in_use() ? driver_ : nullptr; }, [this](const void* at) { return look_up(at); },
-                    [this](int device) { return context_of(device); }}};
+                    [this](int device) { return enter(device); }}};
 };
 
 }  // namespace

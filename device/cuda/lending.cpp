@@ -12,7 +12,7 @@ Result<DeviceShare::Facts> Lending::share(const std::byte* at, std::size_t bytes
   const auto facts = runtime_.look_up(at);
   if (!facts) return facts.error();
   if (facts->kind == MemoryKind::host) return Status(ErrorCode::invalid_argument, "memory of the host is no GPU's");
-  const auto entry = enter(facts->device);
+  const auto entry = runtime_.enter(facts->device);
   if (!entry) return entry.error();
   Device device = 0;
   entry->driver().cuDeviceGet(&device, facts->device);
@@ -24,7 +24,7 @@ Result<DeviceShare::Facts> Lending::share(const std::byte* at, std::size_t bytes
 Result<std::vector<Descriptor>> Lending::export_pieces(const DeviceShare::Facts& facts) {
   const auto there = runtime_.look_up(reinterpret_cast<const std::byte*>(facts.base));
   if (!there) return there.error();
-  const auto entry = enter(there->device);
+  const auto entry = runtime_.enter(there->device);
   if (!entry) return entry.error();
   return cuda::export_pieces(entry->driver(), facts);
 }
@@ -33,7 +33,7 @@ Result<CardFacts> Lending::look_up_for_cards(const std::byte* at) {
   const auto facts = runtime_.look_up(at);
   if (!facts) return facts.error();
   if (facts->kind == MemoryKind::host) return Status(ErrorCode::device_error, "memory of the host is no GPU's");
-  const auto entry = enter(facts->device);
+  const auto entry = runtime_.enter(facts->device);
   if (!entry) return entry.error();
   return facts_for_cards(entry->driver(), facts->device, at);
 }
@@ -41,7 +41,7 @@ Result<CardFacts> Lending::look_up_for_cards(const std::byte* at) {
 Result<Descriptor> Lending::export_pages(const std::byte* at, std::size_t bytes) {
   const auto facts = runtime_.look_up(at);
   if (!facts) return facts.error();
-  const auto entry = enter(facts->device);
+  const auto entry = runtime_.enter(facts->device);
   if (!entry) return entry.error();
   return export_dmabuf(entry->driver(), at, bytes);
 }
@@ -63,12 +63,6 @@ Result<std::shared_ptr<std::byte>> Lending::open_own(int device, const DeviceSha
   return std::shared_ptr<std::byte>(at, [](std::byte*) {});
 }
 
-Result<Entry> Lending::enter(int device) const {
-  const auto context = runtime_.context_of(device);
-  if (!context) return context.error();
-  return Entry::into(*runtime_.driver(), *context);
-}
-
 // Kernels of one GPU crash at memory of another that this process allocated, until its context has been let in;
 // copies do not. Memory that was mapped piece by piece says for itself who may use it.
 Status Lending::let_in(int device, int owner, bool in_pieces) {
@@ -77,10 +71,15 @@ Status Lending::let_in(int device, int owner, bool in_pieces) {
                   fmt::format("GPU {} does not reach memory of GPU {} of the same process: {}", device, owner, why));
   };
   if (in_pieces) return refused("it was mapped piece by piece, for its own GPU");
-  const auto context = runtime_.context_of(device), other = runtime_.context_of(owner);
-  if (!context) return context.error();
-  if (!other) return other.error();
-  const Driver& driver = *runtime_.driver();
+  Context other = nullptr;
+  {
+    const auto there = runtime_.enter(owner);
+    if (!there) return there.error();
+    other = there->context();
+  }
+  const auto entry = runtime_.enter(device);
+  if (!entry) return entry.error();
+  const Driver& driver = entry->driver();
   std::lock_guard lock(mutex_);
   if (let_in_.contains({device, owner})) return {};
   Device from = 0, to = 0;
@@ -89,9 +88,7 @@ Status Lending::let_in(int device, int owner, bool in_pieces) {
   driver.cuDeviceGet(&to, owner);
   Answer answer = driver.cuDeviceCanAccessPeer(&possible, from, to);
   if (answer == success && possible == 0) return refused("there is no peer access between them");
-  const auto entry = Entry::into(driver, *context);
-  if (!entry) return entry.error();
-  if (answer == success) answer = driver.cuCtxEnablePeerAccess(*other, 0);
+  if (answer == success) answer = driver.cuCtxEnablePeerAccess(other, 0);
   if (answer != success && answer != peer_access_enabled) {
     if (is_fatal(answer)) return driver.error("cuCtxEnablePeerAccess", answer);
     return refused(driver.words("cuCtxEnablePeerAccess", answer));

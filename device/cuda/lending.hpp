@@ -18,12 +18,12 @@ namespace fabring::cuda {
 class Lending {
  public:
   /// What it asks of its runtime.
-  struct Asks {
+  struct Runtime {
     std::function<const Driver*()> driver;  ///< null: none is in use
     std::function<Result<MemoryFacts>(const void*)> look_up;
-    std::function<Result<Context>(int device)> context_of;
+    std::function<Result<Entry>(int device)> enter;
   };
-  explicit Lending(Asks runtime) : runtime_(std::move(runtime)) {}
+  explicit Lending(Runtime runtime) : runtime_(std::move(runtime)) {}
 
   // As in DeviceRuntime.
   Result<DeviceShare::Facts> share(const std::byte* at, std::size_t bytes);
@@ -35,10 +35,9 @@ class Lending {
   Result<std::shared_ptr<std::byte>> open_own(int device, const DeviceShare::Facts& share);
 
  private:
-  Result<Entry> enter(int device) const;
   Status let_in(int device, int owner, bool in_pieces);
 
-  const Asks runtime_;
+  const Runtime runtime_;
   KnownShares shares_;
   std::mutex mutex_;
   std::set<std::pair<int, int>> let_in_;  // under mutex_; a device, and whose memory it reaches

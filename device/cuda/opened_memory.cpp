@@ -57,9 +57,9 @@ class OpenedMemory::Mapping {
  public:
   Mapping(std::shared_ptr<EventPool> pool, Context context) : pool_(std::move(pool)), context_(context) {}
   ~Mapping() {
-    const Entry entry(driver(), context_);
-    if (handle_) {
-      driver().cuIpcCloseMemHandle(at_);
+    const auto entry = Entry::into(driver(), context_);
+    if (handle_) {  // it is closed in the context that is current; without ours it stays
+      if (entry) driver().cuIpcCloseMemHandle(at_);
     } else if (at_ != 0) {
       Address piece = at_;
       for (const std::uint64_t bytes : mapped_) {

@@ -63,7 +63,8 @@ Status CudaQueue::post_copies_and_mark(std::span<const DeviceCopy> copies) {
 }
 
 Status CudaQueue::post_mark() {
-  const Entry entry(pool_->driver(), context_);
+  const auto entry = Entry::into(pool_->driver(), context_);  // an event is made in the one that is current
+  if (!entry) return entry.error();
   Event event = nullptr;
   Answer answer = pool_->take(context_, event);
   if (answer != success) return pool_->driver().error("cuEventCreate", answer);

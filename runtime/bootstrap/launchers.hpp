@@ -36,7 +36,7 @@ struct LauncherInput {
 struct Launcher {
   std::string_view name;
   std::array<std::string_view, 4> known_by;  ///< it is this launcher where all of these are set
-  std::string_view rank = {};                ///< empty: what it starts are no ranks
+  std::string_view rank = {};  ///< says which one this is, by number or name; empty: what it starts are no ranks
   std::string_view size = {};
   std::string_view local_rank = {};
   std::string_view local_size = {};

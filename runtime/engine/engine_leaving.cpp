@@ -73,7 +73,6 @@ Status EngineCore::leave() {
     std::lock_guard lock(turn_mutex_);
     turn_.notify_all();
   }
-  progress_thread_.wake();
   wake_driver();
   if (progress_thread.joinable()) progress_thread.join();
   std::unique_lock lock(*drive_);

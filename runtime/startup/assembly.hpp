@@ -11,8 +11,8 @@
 
 namespace fabring {
 
-/// Fills in all of `parts` but the control plane. What comes back is to be measured before the first operation, if
-/// anything. Errors: as open_data_path() and choose_machine().
+/// Fills in what of `parts` depends on the other ranks, but the control plane. What comes back is to be measured before
+/// the first operation, if anything. Errors: as open_data_path() and choose_machine().
 Result<std::optional<ProbeScope>> assemble(Introduction& introduced, Gathering& gather, EngineParts& parts);
 
 }  // namespace fabring

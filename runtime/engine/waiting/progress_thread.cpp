@@ -33,6 +33,7 @@ void ProgressThread::start() {
 
 std::thread ProgressThread::stop() {
   stop_.store(true);
+  wake();
   return std::move(thread_);
 }
 

@@ -36,9 +36,8 @@ class ProgressThread {
 
   // One at a time of these two.
   void start();  ///< if there is none yet, nor was one stopped
-  /// It ends as soon as it is woken; to be joined.
+  /// It ends soon; to be joined. Where it drives, that is up to what it waits in.
   std::thread stop();
-  void wake();
 
   // What the program does. Any thread.
   // The small ones are here to be inlined: each small operation passes them.
@@ -63,6 +62,7 @@ class ProgressThread {
   static constexpr std::chrono::microseconds moment{50};
 
   void run();
+  void wake();
   bool is_needed() const { return under_way_.pending.load() > 0 || under_way_.undelivered.load(); }
   bool only_delivers() const { return under_way_.pending.load() == 0 && under_way_.undelivered.load(); }
   bool nobody_waits() const { return drive_.waiters.load() == 0; }

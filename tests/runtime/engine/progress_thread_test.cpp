@@ -18,7 +18,6 @@ class ProgressThreads : public testing::Test {
 
   void end() {
     std::thread thread = thread_.stop();
-    thread_.wake();
     if (thread.joinable()) thread.join();
   }
   /// Lets it drive once, and this test look meanwhile.

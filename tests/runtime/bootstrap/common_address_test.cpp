@@ -7,7 +7,7 @@
 namespace fabring {
 namespace {
 
-const std::string v4 = "10.0.0.1", v6 = "fd00::1", other = "10.1.0.1";
+const std::string v4 = "10.0.0.1", v6 = "fd00::1", elsewhere = "10.1.0.1";
 
 TEST(CommonAddress, IsTheOneByWhichAllCame) { EXPECT_EQ(common_address({{v4, {}}, {v4, {}}}), v4); }
 
@@ -22,7 +22,7 @@ TEST(CommonAddress, IsOneThatAllHaveThoughMostCameByAnother) {
 TEST(CommonAddress, OfThoseThatAllHaveItIsTheOneThatProvedItselfMost) {
   EXPECT_EQ(common_address({{v4, {v6, v4}}, {v6, {v6, v4}}, {v6, {v6, v4}}}), v6);
   EXPECT_EQ(common_address({{v6, {v6, v4}}, {v4, {v6, v4}}}), v4) << "IPv4 of two alike";
-  EXPECT_EQ(common_address({{other, {other, v4}}, {v4, {other, v4}}}), other) << "the first of two alike";
+  EXPECT_EQ(common_address({{elsewhere, {elsewhere, v4}}, {v4, {elsewhere, v4}}}), elsewhere) << "the first of two alike";
 }
 
 // A name may be told wrongly on one host: what nobody came by is not taken, however many name it.

@@ -14,7 +14,9 @@
 #include <vector>
 
 #include "fabring/types.hpp"
+#include "runtime/base/handshake.hpp"
 #include "runtime/base/net/net.hpp"
+#include "runtime/bootstrap/master_search.hpp"
 #include "runtime/bootstrap/meeting_server.hpp"
 #include "runtime/bootstrap/rendezvous.hpp"
 
@@ -137,6 +139,28 @@ struct Meeting {
     for (Rank rank = 0; rank < base.world_size; ++rank) ranks.push_back(rank);
     return run(ranks);
   }
+};
+
+/// Where the rank `self` finds rank 0.
+inline MasterSearch search_of(const Config& config, Rank self) {
+  HandshakeOptions greeting;
+  greeting.purpose = Purpose::rendezvous;
+  greeting.job_id = config.job_id;
+  greeting.self = self;
+  greeting.world_size = config.world_size;
+  const auto now = std::chrono::steady_clock::now();
+  return {
+      config.master_addr, config.master_named_by, static_cast<std::uint16_t>(config.master_port), false, greeting, now,
+      now + patience};
+}
+
+/// Of what ranks hear soon, and not at a deadline.
+class RendezvousError : public testing::Test {
+ protected:
+  void TearDown() override {
+    EXPECT_LT(std::chrono::steady_clock::now() - begin_, patience / 2) << "an error took until the deadline";
+  }
+  const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 
 }  // namespace fabring::testing_support

@@ -1,13 +1,15 @@
 # GPU kernels as data: nvcc compiles device/cuda/kernels/NAME.cu for several GPUs, and images.cpp takes the result in. No
 # library of CUDA is linked, and CMake need not know the language.
 
+include(FabringCuda)
+
 # Sets FABRING_NVCC to an nvcc that works, or to nothing; FABRING_WITH_CUDA_KERNELS=ON and none is an error.
 function(fabring_find_nvcc)
   if(FABRING_WITH_CUDA_KERNELS STREQUAL OFF)
     set(FABRING_NVCC "" PARENT_SCOPE)
     return()
   endif()
-  find_program(FABRING_NVCC_PROGRAM nvcc HINTS ENV CUDA_HOME ENV CUDA_PATH PATHS /usr/local/cuda PATH_SUFFIXES bin)
+  find_program(FABRING_NVCC_PROGRAM nvcc ${FABRING_CUDA_FIRST} ${FABRING_CUDA_LAST} PATH_SUFFIXES bin)
   set(why "nvcc was not found")
   if(FABRING_NVCC_PROGRAM)
     # It may be there and not work: with a compiler that is too new for it, or without all GPUs.

@@ -172,7 +172,7 @@ def main():
     # The short form: all over the first transport, of the others what depends on them.
     for_others = ("2 hosts of 2 cards, 1 rank each", "two cards of one network, routed by source", "a card that leads nowhere", "a card goes silent",
                   "a network that each host has for itself")
-    # Where nothing arrives libfabric has limits and words of its own.
+    # Over fabric it is libfabric that finds out when nothing arrives, at its own time; "goes silent" is tried there.
     cases = [(f"{name}, {transport}", lambda f=function, t=transport, m=more: f(options, t, *m))
              for i, transport in enumerate(options.transports) for name, function, *more in everything
              if (options.runs > 1 or options.only or i == 0 or (transport == "fabric" and name in for_others)) and

@@ -11,13 +11,6 @@
 namespace fabring::simulation {
 namespace {
 
-std::uint64_t mixed(std::uint64_t x) {  // splitmix64
-  x += 0x9e3779b97f4a7c15u;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-  return x ^ (x >> 31);
-}
-
 /// Adds the tiles that were not simulated, at the pace of those after the first two times `depth`, which fill the
 /// ranks. The last ones have less to wait for than those before them; nothing is faster than the busiest rank and card.
 /// Error: unsupported, longer than longest_time.
@@ -83,7 +76,7 @@ Result<Outcome> Run::run() {
   if (serial > static_cast<double>(longest_time)) return too_long(serial);
   for (Rank rank = 0; rank < static_cast<Rank>(ranks_.size()); ++rank) {
     prepare(rank);
-    push(machine_.call_ns + lateness(rank), EventKind::call, rank, ranks_[at(rank)].position, 0, 0);
+    push(machine_.call_ns + lateness(job_.stragglers, rank), EventKind::call, rank, ranks_[at(rank)].position, 0, 0);
   }
   while (parts_.turn()) {
     fetch_ahead();
@@ -121,12 +114,6 @@ std::vector<int> Run::dense_nodes(const std::vector<int>& node_of, int simulated
     dense.push_back(
         static_cast<int>(std::lower_bound(numbers.begin(), numbers.end(), node_of[at(rank)]) - numbers.begin()));
   return dense;
-}
-
-Nanoseconds Run::lateness(Rank rank) const {
-  if (job_.stragglers.probability <= 0) return 0;
-  const std::uint64_t bits = mixed(job_.stragglers.seed * 0x100000001b3u + static_cast<std::uint64_t>(rank)) >> 11;
-  return static_cast<double>(bits) * 0x1p-53 < job_.stragglers.probability ? job_.stragglers.late_ns : 0;
 }
 
 void Run::prepare(Rank number) {

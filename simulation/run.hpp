@@ -27,7 +27,6 @@ class Run {
  private:
   // run.cpp
   static std::vector<int> dense_nodes(const std::vector<int>& node_of, int simulated);
-  Nanoseconds lateness(Rank rank) const;
   void prepare(Rank number);
   /// Has what events of the next part will look at brought into the cache.
   void fetch_ahead() const;

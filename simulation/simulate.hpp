@@ -12,21 +12,15 @@
 #include "collectives/cost/machine.hpp"
 #include "fabring/status.hpp"
 #include "simulation/schedule.hpp"
+#include "simulation/stragglers.hpp"
 
 namespace fabring::simulation {
-
-/// Ranks that enter the call late. Who is late follows from the seed and the rank alone.
-struct Stragglers {
-  double probability = 0;
-  Nanoseconds late_ns = 0;
-  std::uint64_t seed = 1;
-};
 
 struct Job {
   std::uint64_t bytes = 0;  ///< of the whole vector; with blocks of all n, also of an alltoall
   std::uint32_t element_bytes = 4;
-  Stragglers stragglers = {};
-  bool every_rank = false;  ///< also of a symmetric world
+  Stragglers stragglers = {};  ///< they enter the call late
+  bool every_rank = false;     ///< also of a symmetric world
   /// Above, only the first tiles are simulated and the rest is added at their pace once all ranks are busy.
   std::uint64_t most_messages = 4'000'000;
 };

@@ -35,6 +35,7 @@ Result<const simulation::Schedule*> Forecaster::schedule(Algorithm algorithm, in
 
 Forecast Forecaster::one(Algorithm algorithm, int nodes, int ranks_per_node, std::uint64_t bytes) {
   Forecast forecast{algorithm, nodes, nodes * ranks_per_node, bytes, {}, {}, {}};
+  forecast.late = options_.stragglers.probability > 0;
   if (begins_) begins_(forecast);
   const WorldShape shape{nodes * ranks_per_node, nodes, ranks_per_node, ranks_per_node};
   forecast.predicted = predict(options_.collective, algorithm, bytes, shape, options_.machine);
@@ -66,7 +67,9 @@ std::vector<Forecast> Forecaster::all(const std::vector<Algorithm>& algorithms, 
   for (const Algorithm each : algorithms) {
     const auto price = predict(options_.collective, each, bytes, shape, options_.machine);
     if (price && static_cast<double>(*price) > options_.simulate_up_to * static_cast<double>(best)) {
-      forecasts.push_back({each, nodes, shape.ranks, bytes, price, {}, far_behind});
+      const bool late = options_.stragglers.probability > 0;
+      forecasts.push_back(
+          {each, nodes, shape.ranks, bytes, price, {}, late ? far_behind_without_stragglers : far_behind, late});
     } else {
       forecasts.push_back(one(each, nodes, ranks_per_node, bytes));
     }
@@ -74,10 +77,12 @@ std::vector<Forecast> Forecaster::all(const std::vector<Algorithm>& algorithms, 
   return forecasts;
 }
 
-std::optional<TrainingStep> training_step(Forecaster& forecaster, Algorithm algorithm, int nodes, int ranks_per_node,
-                                          const std::vector<std::uint64_t>& buckets, Nanoseconds compute_ns) {
+Result<TrainingStep> training_step(Forecaster& forecaster, Algorithm algorithm, int nodes, int ranks_per_node,
+                                   const std::vector<std::uint64_t>& buckets, Nanoseconds compute_ns,
+                                   Nanoseconds late_ns) {
   TrainingStep step;
   step.compute_ns = compute_ns;
+  step.late_ns = late_ns;
   const Nanoseconds forward = compute_ns / 3;
   std::uint64_t total = 0;
   for (const std::uint64_t bytes : buckets) total += bytes;
@@ -89,18 +94,21 @@ std::optional<TrainingStep> training_step(Forecaster& forecaster, Algorithm algo
     if (known == times.end()) {
       const Forecast forecast = forecaster.one(algorithm, nodes, ranks_per_node, bytes);
       const auto time = forecast.time();
-      if (!time) return std::nullopt;
+      if (!time) return Status(ErrorCode::unsupported, forecast.note);
       step.extrapolated |= forecast.extrapolated();
+      if (forecast.priced()) step.priced = forecast.note;
       known = times.emplace(bytes, nodes * ranks_per_node > 1 ? *time : 0).first;
     }
     produced += bytes;
-    const auto ready = forward + static_cast<Nanoseconds>(static_cast<double>(compute_ns - forward) *
-                                                          static_cast<double>(produced) / static_cast<double>(total));
+    const auto backward = static_cast<Nanoseconds>(static_cast<double>(compute_ns - forward) *
+                                                   static_cast<double>(produced) / static_cast<double>(total));
+    const Nanoseconds ready = late_ns + forward + backward;
     network_free = std::max(network_free, ready) + known->second;
-    if (network_free >= longest_time) return std::nullopt;
+    if (network_free >= longest_time)
+      return Status(ErrorCode::unsupported, "the buckets of a step take too long to be counted");
     step.communication_ns += known->second;
   }
-  step.step_ns = std::max(compute_ns, network_free);
+  step.step_ns = std::max(late_ns + compute_ns, network_free);
   return step;
 }
 

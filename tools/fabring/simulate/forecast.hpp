@@ -27,6 +27,9 @@ struct ForecastOptions {
 
 /// The note where that is so.
 inline constexpr char far_behind[] = "far behind: priced, not simulated";
+/// And where ranks are late, so that the price says nothing.
+inline constexpr char far_behind_without_stragglers[] =
+    "far behind by its price, which knows of no stragglers; --algorithm with it alone simulates it";
 
 /// One world, size and algorithm.
 struct Forecast {
@@ -37,8 +40,13 @@ struct Forecast {
   std::optional<Nanoseconds> predicted;        ///< in closed form
   std::optional<simulation::Outcome> outcome;  ///< of the plans
   std::string note;                            ///< why there is no outcome
-  /// The simulated time, or else the price; none if there is neither.
-  std::optional<Nanoseconds> time() const { return outcome ? std::optional<Nanoseconds>(outcome->time_ns) : predicted; }
+  bool late = false;                           ///< ranks may be: of that prices know nothing
+  /// The simulated time, or else the price, where it stands for the same; none if there is neither.
+  std::optional<Nanoseconds> time() const {
+    if (outcome) return outcome->time_ns;
+    return late ? std::nullopt : predicted;
+  }
+  bool priced() const { return !outcome && time().has_value(); }
   bool extrapolated() const { return outcome && outcome->extrapolated(); }
 };
 
@@ -68,16 +76,21 @@ std::vector<int> equal_nodes(int nodes, int ranks_per_node);
 /// A training step in which each bucket of gradients is reduced as soon as the backward pass has produced it.
 struct TrainingStep {
   Nanoseconds compute_ns = 0;        ///< forward and backward on one rank
+  Nanoseconds late_ns = 0;           ///< of whoever begins last
   Nanoseconds communication_ns = 0;  ///< of all buckets, one after the other
   Nanoseconds step_ns = 0;
   bool extrapolated = false;  ///< a bucket was
+  std::string priced;         ///< a bucket was, not simulated; why
   double efficiency() const {
     return step_ns == 0 ? 1 : static_cast<double>(compute_ns) / static_cast<double>(step_ns);
   }
 };
 /// `buckets`: bytes, first produced first. The backward pass is two thirds of the computation and produces bytes
-/// evenly. None if a bucket has no forecast, or all take longer than longest_time.
-std::optional<TrainingStep> training_step(Forecaster& forecaster, Algorithm algorithm, int nodes, int ranks_per_node,
-                                          const std::vector<std::uint64_t>& buckets, Nanoseconds compute_ns);
+/// evenly. Some rank begins `late_ns` after the others: no bucket is summed before it has its part, so the step takes
+/// that much longer, once; `forecaster` knows of no stragglers. Error: unsupported, a bucket has no forecast, or all
+/// take longer than longest_time.
+Result<TrainingStep> training_step(Forecaster& forecaster, Algorithm algorithm, int nodes, int ranks_per_node,
+                                   const std::vector<std::uint64_t>& buckets, Nanoseconds compute_ns,
+                                   Nanoseconds late_ns = 0);
 
 }  // namespace fabring::tools

@@ -9,6 +9,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 
 #include "collectives/choice/table.hpp"
 #include "collectives/cost/fit.hpp"
@@ -46,8 +47,8 @@ class Telling {
  public:
   /// `most`: how many there will be at most; 0: nobody knows.
   explicit Telling(std::size_t most = 0) : most_(most) {}
-  Forecaster forecaster(const SimulatedWorlds& wanted) {
-    return Forecaster(wanted.forecast, [this](const Forecast& next) { tell(next); });
+  Forecaster forecaster(const ForecastOptions& options) {
+    return Forecaster(options, [this](const Forecast& next) { tell(next); });
   }
 
  private:
@@ -85,7 +86,7 @@ Status tables(const SimulateOptions& options, const SimulatedWorlds& wanted, Fil
   const Rows what = wanted.scale.empty() ? Rows::sizes : Rows::ranks;
   std::optional<Telling> telling(
       std::in_place, wanted.algorithms.size() * wanted.sizes.size() * std::max<std::size_t>(wanted.scale.size(), 1));
-  Forecaster forecaster = telling->forecaster(wanted);
+  Forecaster forecaster = telling->forecaster(wanted.forecast);
   std::string text;
   const std::string collective(name(wanted.forecast.collective));
   std::string title;
@@ -155,7 +156,9 @@ Status scaling(const SimulateOptions& options, const SimulatedWorlds& wanted, Fi
     else
       break;
   std::optional<Telling> telling(std::in_place);
-  Forecaster forecaster = telling->forecaster(wanted);
+  ForecastOptions in_time = wanted.forecast;  // who is late is late once in a step, not in each bucket
+  in_time.stragglers = {};
+  Forecaster forecaster = telling->forecaster(in_time);
   Chart chart;
   chart.title = fmt::format("{}: scaling efficiency, {:g} ms of computing a step, {}", options.model,
                             options.compute_ms, wanted.forecast.machine.name);
@@ -172,31 +175,48 @@ Status scaling(const SimulateOptions& options, const SimulatedWorlds& wanted, Fi
     text += fmt::format(" {:>19}", name(each));
   }
   text += "   (step time, percent of linear)\n";
-  bool extrapolated = false;
+  bool extrapolated = false, priced = false;
+  std::set<std::string> reasons;
   for (const int ranks : scale) {
     text += fmt::format("{:>10}", ranks);
+    const Nanoseconds late = simulation::lateness_of_all(wanted.forecast.stragglers, ranks);
     for (std::size_t i = 0; i < wanted.algorithms.size(); ++i) {
       const auto step = training_step(forecaster, wanted.algorithms[i], ranks / wanted.ranks_per_node,
-                                      wanted.ranks_per_node, buckets, compute);
-      if (!step) {
+                                      wanted.ranks_per_node, buckets, compute, late);
+      nlohmann::ordered_json row{{"model", options.model},
+                                 {"algorithm", name(wanted.algorithms[i])},
+                                 {"machine", wanted.forecast.machine.name},
+                                 {"ranks", ranks},
+                                 {"compute_us", static_cast<double>(compute) / 1e3},
+                                 {"late_us", static_cast<double>(late) / 1e3}};
+      const std::string why = step ? step->priced : step.error().message();
+      if (!why.empty()) reasons.insert(reason_line(wanted.algorithms[i], why));
+      if (step) {
+        chart.curves[i].points.emplace_back(ranks, 100 * step->efficiency());
+        extrapolated |= step->extrapolated;
+        priced |= !step->priced.empty();
+        const std::string marks =
+            std::string(step->extrapolated ? extrapolated_mark : "") + (step->priced.empty() ? "" : priced_mark);
+        text += fmt::format(" {:>19}",
+                            fmt::format("{}{} {:5.1f}%", marks, time_text(step->step_ns), 100 * step->efficiency()));
+        row["communication_us"] = static_cast<double>(step->communication_ns) / 1e3;
+        row["step_us"] = static_cast<double>(step->step_ns) / 1e3;
+        row["efficiency"] = step->efficiency();
+        row["priced"] = !step->priced.empty();
+        row["extrapolated"] = step->extrapolated;
+      } else {
         text += fmt::format(" {:>19}", "-");
-        continue;
+        row["step_us"] = row["efficiency"] = nullptr;
       }
-      chart.curves[i].points.emplace_back(ranks, 100 * step->efficiency());
-      extrapolated |= step->extrapolated;
-      text += fmt::format(" {:>19}", fmt::format("{}{} {:5.1f}%", step->extrapolated ? extrapolated_mark : "",
-                                                 time_text(step->step_ns), 100 * step->efficiency()));
-      json.push_back({{"model", options.model},
-                      {"algorithm", name(wanted.algorithms[i])},
-                      {"machine", wanted.forecast.machine.name},
-                      {"ranks", ranks},
-                      {"compute_us", static_cast<double>(compute) / 1e3},
-                      {"communication_us", static_cast<double>(step->communication_ns) / 1e3},
-                      {"step_us", static_cast<double>(step->step_ns) / 1e3},
-                      {"efficiency", step->efficiency()}});
+      if (!why.empty()) row["note"] = why;
+      json.push_back(std::move(row));
     }
     text += "\n";
   }
+  if (wanted.forecast.stragglers.probability > 0)
+    text += "(who is late begins the step late, and the others wait for it once)\n";
+  if (priced) text += priced_legend;
+  for (const std::string& reason : reasons) text += reason;
   if (extrapolated) text += extrapolated_legend;
   telling.reset();
   files.out.write(options.json ? json.dump(2) + "\n" : text);
@@ -214,27 +234,29 @@ Status compare(const SimulateOptions& options, const SimulatedWorlds& wanted, Ou
                                  "measured", "ratio");
   nlohmann::ordered_json json = nlohmann::ordered_json::array();
   std::optional<Telling> telling(std::in_place);
-  Forecaster forecaster = telling->forecaster(wanted);
+  Forecaster forecaster = telling->forecaster(wanted.forecast);
   int within = 0;
-  bool extrapolated = false;
+  bool extrapolated = false, priced = false;
+  std::set<std::string> reasons;
   for (const auto& [collective, algorithm, bytes, ranks, measured_us] : *times) {
     if (collective != wanted.forecast.collective) continue;
     const auto nodes = static_cast<std::uint64_t>(wanted.nodes);
     if (ranks % nodes != 0)
       return wrong_argument(fmt::format("--measured {}: {} ranks on --nodes {}", options.measured, ranks, nodes));
     const Forecast forecast = forecaster.one(algorithm, wanted.nodes, static_cast<int>(ranks / nodes), bytes);
+    if (!forecast.outcome) reasons.insert(reason_line(algorithm, forecast.note));
     const auto time = forecast.time();
-    if (!time) continue;
-    const bool known = *time < longest_time;
-    const double predicted_us = static_cast<double>(*time) / 1e3;
+    const bool known = time && *time < longest_time;
+    const double predicted_us = static_cast<double>(time.value_or(longest_time)) / 1e3;
     const double ratio = predicted_us / measured_us;
     const bool close = known && within_20_percent(ratio);
     within += close ? 1 : 0;
     extrapolated |= forecast.extrapolated();
-    text +=
-        fmt::format("{:>10} {:>6} {:>20} {:>12} {:>12} {:>6}\n", size_text(bytes), ranks, name(algorithm),
-                    (forecast.extrapolated() ? extrapolated_mark : "") + time_text(*time),
-                    time_text(static_cast<Nanoseconds>(measured_us * 1e3)), known ? fmt::format("{:.2f}", ratio) : "-");
+    priced |= forecast.priced();
+    const char* const mark = forecast.extrapolated() ? extrapolated_mark : forecast.priced() ? priced_mark : "";
+    text += fmt::format("{:>10} {:>6} {:>20} {:>12} {:>12} {:>6}\n", size_text(bytes), ranks, name(algorithm),
+                        time ? mark + time_text(*time) : "-", time_text(static_cast<Nanoseconds>(measured_us * 1e3)),
+                        known ? fmt::format("{:.2f}", ratio) : "-");
     const auto if_known = [known](double value) { return known ? nlohmann::ordered_json(value) : nullptr; };
     json.push_back({{"collective", name(collective)},
                     {"algorithm", name(algorithm)},
@@ -245,12 +267,17 @@ Status compare(const SimulateOptions& options, const SimulatedWorlds& wanted, Ou
                     {"time_us", if_known(predicted_us)},
                     {"measured_us", measured_us},
                     {"ratio", if_known(ratio)},
-                    {"within_20_percent", close}});
+                    {"within_20_percent", close},
+                    {"priced", forecast.priced()},
+                    {"extrapolated", forecast.extrapolated()}});
+    if (!forecast.outcome) json.back()["note"] = forecast.note;
   }
   telling.reset();
   if (json.empty())
     return wrong_argument(
         fmt::format("--measured {}: no measurement of {}", options.measured, name(wanted.forecast.collective)));
+  if (priced) text += priced_legend;
+  for (const std::string& reason : reasons) text += reason;
   if (extrapolated) text += extrapolated_legend;
   text += fmt::format("{} of {} within 20% on {}\n", within, json.size(), wanted.forecast.machine.name);
   out.write(options.json ? json.dump(2) + "\n" : text);
@@ -322,7 +349,9 @@ void add_simulate(CLI::App& app, Session& session) {
   option("--scale", options->scale, "Worlds of so many ranks instead of --nodes", "LIST");
   CLI::Option* stragglers =
       option("--stragglers", options->stragglers,
-             "Each rank is late with probability P by US microseconds; simulates every rank", "P:US");
+             "Each rank is late with probability P by US microseconds; simulates every rank (with --model a late rank "
+             "delays the whole step once)",
+             "P:US");
   option("--seed", options->seed, "Which ranks are late (1)", "S")
       ->check(between(std::int64_t{0}, std::numeric_limits<std::int64_t>::max()))
       ->needs(stragglers);

@@ -39,6 +39,10 @@ std::string time_text(Nanoseconds time) {
   return text(ns / 1e9, "s");
 }
 
+std::string reason_line(Algorithm algorithm, std::string_view why) {
+  return fmt::format("({}: {})\n", name(algorithm), why);
+}
+
 std::string forecast_table(const std::vector<std::vector<Forecast>>& rows, Rows what) {
   if (rows.empty()) return {};
   std::string text = fmt::format("{:>10}", what == Rows::sizes ? "size" : "ranks");
@@ -54,9 +58,8 @@ std::string forecast_table(const std::vector<std::vector<Forecast>>& rows, Rows 
     for (std::size_t i = 0; i < row.size(); ++i) {
       const auto time = row[i].time();
       std::string cell = time ? time_text(*time) : "-";
-      if (time && !row[i].outcome) cell = "~" + cell, priced = true;
-      if (!row[i].outcome && row[i].note != far_behind)
-        reasons.insert(fmt::format("({}: {})\n", name(row[i].algorithm), row[i].note));
+      if (row[i].priced()) cell = priced_mark + cell, priced = true;
+      if (!row[i].outcome && row[i].note != far_behind) reasons.insert(reason_line(row[i].algorithm, row[i].note));
       if (row[i].extrapolated()) cell = extrapolated_mark + cell, extrapolated = true;
       if (best == i) cell = "*" + cell;
       text += fmt::format(" {:>{}}", cell, std::max<std::size_t>(12, name(row[i].algorithm).size()));
@@ -64,7 +67,7 @@ std::string forecast_table(const std::vector<std::vector<Forecast>>& rows, Rows 
     text += "\n";
   }
   text += "(*: fastest)\n";
-  if (priced) text += "(~: price in closed form, not simulated)\n";
+  if (priced) text += priced_legend;
   for (const std::string& reason : reasons) text += reason;
   if (extrapolated) text += extrapolated_legend;
   return text;

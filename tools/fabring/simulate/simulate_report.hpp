@@ -2,6 +2,7 @@
 // How `fabring simulate` shows forecasts: a table with a column for each algorithm, JSON, and pictures.
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tools/fabring/simulate/forecast.hpp"
@@ -12,12 +13,17 @@ namespace fabring::tools {
 /// What the rows are: sizes of one world, or worlds for one size.
 enum class Rows { sizes, ranks };
 
+/// Before prices, and what it says below the table.
+inline constexpr char priced_mark[] = "~";
+inline constexpr char priced_legend[] = "(~: price in closed form, not simulated)\n";
 /// Before times of which only the first tiles were simulated, and what it says below the table.
 inline constexpr char extrapolated_mark[] = "^";
 inline constexpr char extrapolated_legend[] = "(^: the first tiles simulated, the rest added at their pace)\n";
 
 /// Forecasts of one row after the other, the same algorithms in each. "*" marks the fastest, "~" a price.
 std::string forecast_table(const std::vector<std::vector<Forecast>>& rows, Rows what);
+/// A line below a table: why an algorithm was not simulated.
+std::string reason_line(Algorithm algorithm, std::string_view why);
 /// An algorithm of which no row has a time, and why: unsupported.
 Status without_forecast(const std::vector<std::vector<Forecast>>& rows);
 std::string forecast_json(const std::vector<std::vector<Forecast>>& rows, const ForecastOptions& options);

@@ -183,6 +183,24 @@ TEST(Simulate, MarksWhatWasNotSimulatedWhole) {
   EXPECT_THAT(table(whole), testing::AllOf(HasSubstr("*2.00 ms"), testing::Not(HasSubstr("^"))));
 }
 
+// The price of 4096 ranks without stragglers, 92 ms, was the fastest beside 222 ms with one of 200 ms.
+TEST(Simulate, APriceIsNoForecastOfRanksThatAreLate) {
+  simulation::Outcome whole;
+  whole.time_ns = 2'000'000;
+  whole.tiles = whole.tiles_simulated = 1;
+  const std::vector<Forecast> row{{Algorithm::ring, 1, 8, 1024, 1'000'000, {}, "too many steps", true},
+                                  {Algorithm::star, 1, 8, 1024, 3'000'000, whole, {}, true}};
+  EXPECT_THAT(forecast_table({row}, Rows::ranks),
+              testing::AllOf(HasSubstr("*2.00 ms"), HasSubstr("(ring: too many steps)"),
+                             testing::Not(HasSubstr("1.00 ms")), testing::Not(HasSubstr("~"))));
+  const Chart chart = forecast_chart({row}, Rows::ranks, "title");
+  EXPECT_TRUE(chart.curves[0].points.empty());
+  EXPECT_EQ(chart.curves[1].points.size(), 1u);
+  const auto far = run({"simulate", "allreduce", "--nodes", "16", "--sizes", "64M", "--algorithm", "star,hierarchical",
+                        "--stragglers", "0.1:100"});
+  EXPECT_THAT(far.out, testing::AllOf(HasSubstr("knows of no stragglers"), testing::Not(HasSubstr("~"))));
+}
+
 TEST(Simulate, GivesTheSameNumbersEveryTime) {
   const std::vector<std::string> arguments{"simulate",    "allreduce", "--nodes",      "4",       "--sizes", "64K",
                                            "--algorithm", "ring",      "--stragglers", "0.3:100", "--json"};
@@ -259,6 +277,57 @@ TEST(Simulate, ShowsScalingEfficiencyOfAModel) {
   EXPECT_THAT(result.out, HasSubstr("%"));
 }
 
+std::vector<std::string> training(const std::vector<std::string>& more) {
+  std::vector<std::string> words{"simulate",     "allreduce", "--model",   "resnet50",
+                                 "--compute-ms", "120",       "--machine", "100g"};
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+// 200 ms of one rank were 7 s in 35 buckets.
+TEST(Simulate, WhoIsLateDelaysATrainingStepOnce) {
+  for (const char* bucket : {"200M", "25M", "1M"}) {
+    const auto in_time = run(training({"--scale", "64", "--algorithm", "hierarchical", "--json", "--bucket", bucket}));
+    const auto late = run(training(
+        {"--scale", "64", "--algorithm", "hierarchical", "--json", "--bucket", bucket, "--stragglers", "0.05:200000"}));
+    ASSERT_EQ(late.code, 0) << late.err;
+    const auto before = nlohmann::json::parse(in_time.out)[0], after = nlohmann::json::parse(late.out)[0];
+    EXPECT_EQ(before["late_us"], 0);
+    EXPECT_EQ(after["late_us"], 200'000);
+    EXPECT_NEAR(after["step_us"].get<double>(), before["step_us"].get<double>() + 200'000, 0.01) << bucket;
+  }
+  const auto nobody = run(training({"--nodes", "1", "--algorithm", "ring", "--json", "--stragglers", "0:200000"}));
+  EXPECT_EQ(nlohmann::json::parse(nobody.out)[0]["late_us"], 0);
+}
+
+// Of 4096 ranks in nodes of 2048 the plans of a ring have too many steps.
+TEST(Simulate, ScalingOfAModelMarksPrices) {
+  const std::vector<std::string> world{"--ranks-per-node", "2048", "--scale", "4096", "--algorithm", "ring"};
+  const auto table = run(training(world));
+  EXPECT_EQ(table.code, 0) << table.err;
+  EXPECT_THAT(table.out, testing::AllOf(testing::ContainsRegex(" 4096 +~"), HasSubstr("(~: price in closed form"),
+                                        HasSubstr("(ring: the plans of 4096 ranks have more than")));
+  auto json = world;
+  json.emplace_back("--json");
+  const auto rows = nlohmann::json::parse(run(training(json)).out);
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_EQ(rows[0]["priced"], true);
+  EXPECT_EQ(rows[0]["extrapolated"], false);
+  EXPECT_THAT(rows[0]["note"].get<std::string>(), HasSubstr("steps"));
+}
+
+TEST(Simulate, ScalingOfAModelSaysWhyThereIsNone) {
+  const Scratch slow(R"({"base": "1g", "nic_bytes_per_second": 1000, "between": {"lane_bytes_per_second": 1000}})");
+  const std::vector<std::string> world{"simulate",  "allreduce", "--model",     "vgg16", "--compute-ms", "120",
+                                       "--machine", slow.path(), "--algorithm", "star",  "--scale",      "16384"};
+  EXPECT_THAT(run(world).out, HasSubstr("(star: the buckets of a step take too long to be counted)"));
+  auto json = world;
+  json.emplace_back("--json");
+  const auto rows = nlohmann::json::parse(run(json).out);
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_TRUE(rows[0]["step_us"].is_null() && rows[0]["efficiency"].is_null()) << rows;
+}
+
 TEST(Simulate, ComparesWithWhatWasMeasured) {
   const Scratch measured(
       R"([{"collective": "allreduce", "ranks": 2, "bytes": 1048576, "algorithm": "ring", "time_us": 202.0},
@@ -274,6 +343,20 @@ TEST(Simulate, ComparesWithWhatWasMeasured) {
   ASSERT_EQ(rows.size(), 1u);
   EXPECT_EQ(rows[0]["measured_us"], 202.0);
   EXPECT_DOUBLE_EQ(rows[0]["ratio"], rows[0]["time_us"].get<double>() / 202.0);
+  EXPECT_EQ(rows[0]["priced"], false);
+  EXPECT_EQ(rows[0]["extrapolated"], false);
+  const Scratch wide(
+      R"([{"collective": "allreduce", "ranks": 4096, "bytes": 4194304, "algorithm": "ring", "time_us": 3e7}])");
+  const std::vector<std::string> beside{"simulate", "allreduce", "--measured", wide.path(), "--nodes", "2"};
+  const auto priced = run(beside);
+  EXPECT_THAT(priced.out, testing::AllOf(testing::ContainsRegex("ring +~"), HasSubstr("(~: price in closed form"),
+                                         HasSubstr("(ring: the plans of 4096 ranks")));
+  auto late = beside;
+  late.insert(late.end(), {"--stragglers", "0.1:100", "--json"});
+  const auto none = nlohmann::json::parse(run(late).out);
+  ASSERT_EQ(none.size(), 1u);
+  EXPECT_TRUE(none[0]["time_us"].is_null() && none[0]["ratio"].is_null()) << none;
+  EXPECT_EQ(none[0]["within_20_percent"], false);
   for (const char* text :
        {"{}", "[1]", R"([{"collective": 5, "ranks": 2, "bytes": 1, "algorithm": "ring", "time_us": 1}])",
         R"([{"collective": "allreduce", "ranks": 0, "bytes": 1, "algorithm": "ring", "time_us": 1}])",

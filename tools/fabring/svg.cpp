@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <set>
 
 namespace fabring::tools {
 namespace {
@@ -107,6 +108,14 @@ void include(Axis& axis, double value, bool& first) {
   axis.least = first ? value : std::min(axis.least, value);
   axis.most = first ? value : std::max(axis.most, value);
   first = false;
+}
+
+void mark(Svg& svg, Marker marker, double x, double y, std::string_view colour) {
+  constexpr double half = 3.5;
+  if (marker == Marker::dot)
+    svg.circle(x, y, 3, colour);
+  else
+    svg.box(x - half, y - half, 2 * half, 2 * half, "#ffffff", colour, marker == Marker::circle ? half : 0, 1.5);
 }
 
 }  // namespace
@@ -212,20 +221,36 @@ std::string draw(const Chart& chart) {
   svg.line(left, top, left, bottom, dark);
   svg.text((left + right) / 2, bottom + 42, chart.x_label, Svg::Anchor::middle);
   svg.text(20, (top + bottom) / 2, chart.y_label, Svg::Anchor::middle, 12, true);
+  std::set<Marker> drawn;
   for (std::size_t i = 0; i < chart.curves.size(); ++i) {
     const std::string_view colour = palette[i % palette.size()];
     const bool dashed = i >= palette.size();
+    const Curve& curve = chart.curves[i];
     std::vector<std::pair<double, double>> points;
-    for (const auto& [px, py] : chart.curves[i].points)
-      if (px > 0 && (!chart.y_is_logarithmic || py > 0)) points.emplace_back(x.at(px), y.at(py));
+    std::vector<Marker> markers;
+    for (std::size_t point = 0; point < curve.points.size(); ++point) {
+      const auto& [px, py] = curve.points[point];
+      if (px <= 0 || (chart.y_is_logarithmic && py <= 0)) continue;
+      points.emplace_back(x.at(px), y.at(py));
+      markers.push_back(point < curve.markers.size() ? curve.markers[point] : Marker::dot);
+      drawn.insert(markers.back());
+    }
     svg.curve(points, colour, dashed);
-    for (const auto& [px, py] : points) svg.circle(px, py, 3, colour);
+    for (std::size_t point = 0; point < points.size(); ++point)
+      mark(svg, markers[point], points[point].first, points[point].second, colour);
     const double at = top + 10 + 20 * static_cast<double>(i);
     if (dashed)
       svg.curve({{right + 16, at}, {right + 38, at}}, colour, dashed);
     else
       svg.line(right + 16, at, right + 38, at, colour, 3);
-    svg.text(right + 44, at + 4, chart.curves[i].name);
+    svg.text(right + 44, at + 4, curve.name);
+  }
+  double at = top + 10 + 20 * static_cast<double>(chart.curves.size());
+  for (const auto& [marker, meaning] : {std::pair(Marker::circle, chart.circles), {Marker::square, chart.squares}}) {
+    if (!drawn.contains(marker)) continue;
+    mark(svg, marker, right + 27, at, dark);
+    svg.text(right + 44, at + 4, meaning);
+    at += 20;
   }
   return std::move(svg).finish();
 }

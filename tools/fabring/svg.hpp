@@ -31,9 +31,13 @@ class Svg {
   std::string body_;
 };
 
+/// How a point is drawn; circles and squares are hollow.
+enum class Marker { dot, circle, square };
+
 struct Curve {
   std::string name;
   std::vector<std::pair<double, double>> points;  ///< x, y; what has no place on a logarithmic axis is left out
+  std::vector<Marker> markers = {};               ///< of the points, in their order; of those that have none: dots
 };
 
 struct Chart {
@@ -43,6 +47,7 @@ struct Chart {
   bool x_is_bytes = false;       ///< ticks at powers of two: 1K, 64K, 4M
   bool y_is_logarithmic = true;  ///< else from 0
   std::vector<Curve> curves;
+  std::string circles = {}, squares = {};  ///< what they stand for; said where there are any
 };
 std::string draw(const Chart& chart);
 

@@ -165,6 +165,7 @@ Status scaling(const SimulateOptions& options, const SimulatedWorlds& wanted, Fi
   chart.x_label = "ranks";
   chart.y_label = "percent of linear speed-up";
   chart.y_is_logarithmic = false;
+  explain_markers(chart);
   std::string text =
       fmt::format("{}: {} parameters in {} buckets, {:g} ms of computing a step, nodes of {} on {}\n{:>10}",
                   options.model, total_elements(*gradients), buckets.size(), options.compute_ms, wanted.ranks_per_node,
@@ -193,6 +194,7 @@ Status scaling(const SimulateOptions& options, const SimulatedWorlds& wanted, Fi
       if (!why.empty()) reasons.insert(reason_line(wanted.algorithms[i], why));
       if (step) {
         chart.curves[i].points.emplace_back(ranks, 100 * step->efficiency());
+        chart.curves[i].markers.push_back(marker_of(!step->priced.empty(), step->extrapolated));
         extrapolated |= step->extrapolated;
         priced |= !step->priced.empty();
         const std::string marks =

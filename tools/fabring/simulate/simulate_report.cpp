@@ -116,21 +116,32 @@ std::string forecast_json(const std::vector<std::vector<Forecast>>& rows, const 
   return text + "\n]\n";
 }
 
+void explain_markers(Chart& chart) {
+  chart.circles = "price, not simulated";
+  chart.squares = "rest added at its pace";
+}
+
+Marker marker_of(bool priced, bool extrapolated) {
+  return priced ? Marker::circle : extrapolated ? Marker::square : Marker::dot;
+}
+
 Chart forecast_chart(const std::vector<std::vector<Forecast>>& rows, Rows what, const std::string& title) {
   Chart chart;
   chart.title = title;
   chart.x_label = what == Rows::sizes ? "bytes" : "ranks";
   chart.y_label = "time, microseconds";
   chart.x_is_bytes = what == Rows::sizes;
+  explain_markers(chart);
   for (const auto& row : rows) {
     chart.curves.resize(std::max(chart.curves.size(), row.size()));
     for (std::size_t i = 0; i < row.size(); ++i) {
       chart.curves[i].name = name(row[i].algorithm);
       const auto time = row[i].time();
-      if (time && *time < longest_time)
-        chart.curves[i].points.emplace_back(
-            static_cast<double>(what == Rows::sizes ? row[i].bytes : static_cast<std::uint64_t>(row[i].ranks)),
-            microseconds(*time));
+      if (!time || *time >= longest_time) continue;
+      chart.curves[i].points.emplace_back(
+          static_cast<double>(what == Rows::sizes ? row[i].bytes : static_cast<std::uint64_t>(row[i].ranks)),
+          microseconds(*time));
+      chart.curves[i].markers.push_back(marker_of(row[i].priced(), row[i].extrapolated()));
     }
   }
   return chart;

@@ -27,6 +27,9 @@ std::string reason_line(Algorithm algorithm, std::string_view why);
 /// An algorithm of which no row has a time, and why: unsupported.
 Status without_forecast(const std::vector<std::vector<Forecast>>& rows);
 std::string forecast_json(const std::vector<std::vector<Forecast>>& rows, const ForecastOptions& options);
+/// What the hollow points of a picture are: prices, and what was extrapolated.
+void explain_markers(Chart& chart);
+Marker marker_of(bool priced, bool extrapolated);
 /// Time over size or over ranks.
 Chart forecast_chart(const std::vector<std::vector<Forecast>>& rows, Rows what, const std::string& title);
 

@@ -44,6 +44,13 @@ class Scratch {
   std::string path_;
 };
 
+std::vector<std::string> training(const std::vector<std::string>& more) {
+  std::vector<std::string> words{"simulate",     "allreduce", "--model",   "resnet50",
+                                 "--compute-ms", "120",       "--machine", "100g"};
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
 TEST(Models, HaveTheParametersOfTheirArchitectures) {
   const std::pair<const char*, std::uint64_t> counts[] = {
       {"resnet50", 25'557'032}, {"vgg16", 138'357'544}, {"bert-base", 109'482'240}, {"gpt2", 124'439'808}};
@@ -277,13 +284,6 @@ TEST(Simulate, ShowsScalingEfficiencyOfAModel) {
   EXPECT_THAT(result.out, HasSubstr("%"));
 }
 
-std::vector<std::string> training(const std::vector<std::string>& more) {
-  std::vector<std::string> words{"simulate",     "allreduce", "--model",   "resnet50",
-                                 "--compute-ms", "120",       "--machine", "100g"};
-  words.insert(words.end(), more.begin(), more.end());
-  return words;
-}
-
 // 200 ms of one rank were 7 s in 35 buckets.
 TEST(Simulate, WhoIsLateDelaysATrainingStepOnce) {
   for (const char* bucket : {"200M", "25M", "1M"}) {
@@ -303,7 +303,11 @@ TEST(Simulate, WhoIsLateDelaysATrainingStepOnce) {
 // Of 4096 ranks in nodes of 2048 the plans of a ring have too many steps.
 TEST(Simulate, ScalingOfAModelMarksPrices) {
   const std::vector<std::string> world{"--ranks-per-node", "2048", "--scale", "4096", "--algorithm", "ring"};
-  const auto table = run(training(world));
+  const Scratch plot;
+  auto drawn = world;
+  drawn.insert(drawn.end(), {"--plot", plot.path()});
+  const auto table = run(training(drawn));
+  EXPECT_THAT(plot.text(), HasSubstr("price, not simulated"));
   EXPECT_EQ(table.code, 0) << table.err;
   EXPECT_THAT(table.out, testing::AllOf(testing::ContainsRegex(" 4096 +~"), HasSubstr("(~: price in closed form"),
                                         HasSubstr("(ring: the plans of 4096 ranks have more than")));
@@ -440,6 +444,23 @@ TEST(Svg, LeavesOutWhatHasNoPlaceOnAnAxis) {
   chart.x_is_bytes = true;
   chart.curves = {{"one", {{0, 5}, {1024, 50}}}};
   EXPECT_THAT(draw(chart), testing::Not(HasSubstr("inf")));
+}
+
+// A point that is left out takes its marker with it; what is not drawn has no line in the legend.
+TEST(Svg, DrawsTheMarkerOfEachPoint) {
+  Chart chart;
+  chart.circles = "circles";
+  chart.squares = "squares";
+  chart.curves = {{"one", {{0, 5}, {10, 50}, {20, 60}}, {Marker::square, Marker::circle}}};
+  const std::string text = draw(chart);
+  EXPECT_THAT(text, testing::AllOf(HasSubstr(">circles<"), testing::Not(HasSubstr(">squares<"))));
+  const auto count = [&text](const std::string& what) {
+    int found = 0;
+    for (auto at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++found;
+    return found;
+  };
+  EXPECT_EQ(count("rx=\"3.5\""), 2) << "the point and its line of the legend";
+  EXPECT_EQ(count("<circle "), 1) << "the last point, a dot";
 }
 
 TEST(Svg, OneSquareIsWideEnoughForTheTitle) {

@@ -86,8 +86,10 @@ std::string describe_world(std::span<const Plan> plans, std::span<const int> nod
                     std::to_string(bytes), know_nodes ? std::to_string(outside) : "?", std::to_string(scratch)});
   }
 
-  std::string text = plans[0].algorithm + " over " + counted(plans.size(), "rank") + ", " + counted(count, "element") +
-                     " of " + counted(element_bytes, "byte") + (plans[0].blocks == 0 ? ": " : " in each block: ");
+  std::string text = plans[0].algorithm + " over " + counted(plans.size(), "rank");
+  if (plans[0].collective != Collective::barrier)
+    text += ", " + counted(count, "element") + " of " + counted(element_bytes, "byte");
+  text += plans[0].blocks == 0 ? ": " : " in each block: ";
   text += schedule ? counted(schedule->messages, "message") + " in " + counted(schedule->rounds, "round") + "\n"
                    : schedule.error().message() + "\n";
   return text + table(rows) + links_text("ranks", ranks) + links_text("nodes", nodes);

@@ -255,14 +255,15 @@ Result<ChoiceTable> ChoiceTable::from_bytes(std::string_view bytes, const WorldS
 
 std::string reason_text(const Chosen& chosen, Collective collective, std::uint64_t bytes, const WorldShape& shape) {
   const std::string algorithm(name(chosen.algorithm));
-  std::string text = std::string(name(collective)) + " of " + size_text(bytes) + " over " +
+  const bool sized = collective != Collective::barrier;
+  std::string text = std::string(name(collective)) + (sized ? " of " + size_text(bytes) : "") + " over " +
                      std::to_string(shape.ranks) + (shape.ranks == 1 ? " rank" : " ranks");
   if (shape.nodes > 1) text += " on " + std::to_string(shape.nodes) + " nodes";
   const std::uint64_t as = ChoiceTable::priced_as(bytes);
   const int percent = steady_percent(collective, as, shape);
-  const std::string of_class = as == bytes ? ""
-                                           : " for sizes " + std::string(bytes < as ? "up to " : "above ") +
-                                                 size_text(as) + ", priced as " + size_text(as);
+  const std::string of_class = !sized || as == bytes ? ""
+                                                     : " for sizes " + std::string(bytes < as ? "up to " : "above ") +
+                                                           size_text(as) + ", priced as " + size_text(as);
   const std::string lowest = " has the lowest predicted time" + of_class +
                              (percent > 0 ? ", give or take " + std::to_string(percent) + "%" : "");
   switch (chosen.reason) {

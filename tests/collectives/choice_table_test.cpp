@@ -306,6 +306,9 @@ TEST(Candidates, ShowEveryAlgorithmWithItsPriceOrWhyNot) {
   EXPECT_THAT(reason_text(found, Collective::allreduce, 40 * kibi, shape),
               HasSubstr("for sizes up to 64 KiB, priced as 64 KiB, give or take 3%"));
   EXPECT_THAT(reason_text(found, Collective::allreduce, mebi << 40, shape), HasSubstr("for sizes above 2 TiB"));
+  const Chosen barrier = choose(ChoiceTable::make(shape, loopback()), Collective::barrier, 0);
+  EXPECT_EQ(reason_text(barrier, Collective::barrier, 0, shape).find("barrier over 8 ranks on 2 nodes: "), 0u);
+  EXPECT_THAT(reason_text(barrier, Collective::barrier, 0, shape), testing::Not(HasSubstr("sizes")));
 }
 
 }  // namespace

@@ -87,6 +87,11 @@ Status read_operands(const PlanOptions& options, World& world) {
   return {};
 }
 
+/// ", 1000 x float32"; of a barrier nothing.
+std::string elements_text(Collective collective, const World& world) {
+  return collective == Collective::barrier ? "" : fmt::format(", {} x {}", world.count, name(world.type));
+}
+
 /// Of plans that are there: what their bytes cannot be counted for, or their elements cannot be reduced by, is refused.
 Status check_operands(const World& world) {
   if (reduces(world.plans[0].collective) && !supports(world.type, world.op))
@@ -117,6 +122,7 @@ Result<World> make_world(const PlanOptions& options) {
   }
   if (options.root != 0 && !has_root(*collective)) return wrong_argument(options.collective + " has no --root");
   if (Status status = read_operands(options, world); !status) return status;
+  if (*collective == Collective::barrier) world.count = 0;  // it has no elements
   const auto machine = read_machine(options.machine, "--machine");
   if (!machine) return machine.error();
   const auto choice = choose(options, *collective, world, *machine);
@@ -138,13 +144,13 @@ Result<World> make_world(const PlanOptions& options) {
     world.plans.push_back(std::move(*plan));
   }
   FABRING_TRY(check_operands(world));
-  std::string what = fmt::format("{} x {}", world.count, name(world.type));
+  std::string what = elements_text(*collective, world);
   if (world.plans[0].blocks != 0) what += " in each block";
   if (reduces(*collective)) what += fmt::format(", {}", name(world.op));
   if (has_root(*collective)) what += fmt::format(", root {}", options.root);
   const bool said_below = options.explain && options.algorithm == "auto";
   const auto nodes = static_cast<std::size_t>(world.nodes());
-  world.title = fmt::format("{} by {}{}, {} on {}, {}\n", name(*collective), name(choice->algorithm),
+  world.title = fmt::format("{} by {}{}, {} on {}{}\n", name(*collective), name(choice->algorithm),
                             said_below ? "" : " (" + choice->reason + ")", counted(world.node_of.size(), "rank"),
                             counted(nodes, "node"), what);
   return world;
@@ -195,9 +201,10 @@ Result<World> load_world(const PlanOptions& options) {
   }
   FABRING_TRY(check_operands(world));
   const Collective collective = world.plans[0].collective;
+  if (collective == Collective::barrier) world.count = 0;
   world.title =
-      fmt::format("{} from {}, {}, {} x {}{}\n", name(collective), options.load, counted(world.plans.size(), "plan"),
-                  world.count, name(world.type), reduces(collective) ? fmt::format(", {}", name(world.op)) : "");
+      fmt::format("{} from {}, {}{}{}\n", name(collective), options.load, counted(world.plans.size(), "plan"),
+                  elements_text(collective, world), reduces(collective) ? fmt::format(", {}", name(world.op)) : "");
   return world;
 }
 

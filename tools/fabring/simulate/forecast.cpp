@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "collectives/cost/predict.hpp"
+#include "collectives/ownership.hpp"
 
 namespace fabring::tools {
 
@@ -12,6 +13,12 @@ std::vector<int> equal_nodes(int nodes, int ranks_per_node) {
   for (int node = 0; node < nodes; ++node)
     node_of.insert(node_of.end(), static_cast<std::size_t>(ranks_per_node), node);
   return node_of;
+}
+
+std::uint64_t call_bytes(const ForecastOptions& options, int ranks, std::uint64_t bytes) {
+  if (bytes == 0 || options.collective == Collective::barrier) return 0;
+  const bool in_blocks = block_count(options.collective, ranks) > 0;
+  return std::max(bytes, std::uint64_t{options.element_bytes} * static_cast<std::uint64_t>(in_blocks ? ranks : 1));
 }
 
 Result<const simulation::Schedule*> Forecaster::schedule(Algorithm algorithm, int nodes, int ranks_per_node) {
@@ -34,6 +41,7 @@ Result<const simulation::Schedule*> Forecaster::schedule(Algorithm algorithm, in
 }
 
 Forecast Forecaster::one(Algorithm algorithm, int nodes, int ranks_per_node, std::uint64_t bytes) {
+  bytes = call_bytes(options_, nodes * ranks_per_node, bytes);
   Forecast forecast{algorithm, nodes, nodes * ranks_per_node, bytes, {}, {}, {}};
   forecast.late = options_.stragglers.probability > 0;
   if (begins_) begins_(forecast);
@@ -59,6 +67,7 @@ Forecast Forecaster::one(Algorithm algorithm, int nodes, int ranks_per_node, std
 
 std::vector<Forecast> Forecaster::all(const std::vector<Algorithm>& algorithms, int nodes, int ranks_per_node,
                                       std::uint64_t bytes) {
+  bytes = call_bytes(options_, nodes * ranks_per_node, bytes);
   const WorldShape shape{nodes * ranks_per_node, nodes, ranks_per_node, ranks_per_node};
   Nanoseconds best = std::numeric_limits<Nanoseconds>::max();
   for (const Algorithm each : algorithms)

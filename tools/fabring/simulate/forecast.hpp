@@ -36,7 +36,7 @@ struct Forecast {
   Algorithm algorithm = Algorithm::ring;
   int nodes = 1;
   int ranks = 1;
-  std::uint64_t bytes = 0;
+  std::uint64_t bytes = 0;                     ///< call_bytes()
   std::optional<Nanoseconds> predicted;        ///< in closed form
   std::optional<simulation::Outcome> outcome;  ///< of the plans
   std::string note;                            ///< why there is no outcome
@@ -72,6 +72,10 @@ class Forecaster {
 };
 
 std::vector<int> equal_nodes(int nodes, int ranks_per_node);
+
+/// Of the call that is meant by `bytes`, as `fabring perf` makes it: at least an element, with blocks one in each; but
+/// nothing is nothing, and a barrier has no bytes.
+std::uint64_t call_bytes(const ForecastOptions& options, int ranks, std::uint64_t bytes);
 
 /// A training step in which each bucket of gradients is reduced as soon as the backward pass has produced it.
 struct TrainingStep {

@@ -67,6 +67,12 @@ std::string world_text(const SimulatedWorlds& wanted) {
                      counted(static_cast<std::size_t>(wanted.ranks_per_node), "rank"), wanted.forecast.machine.name);
 }
 
+/// "allreduce of 1 MiB"; a barrier has no size.
+std::string call_text(Collective collective, std::uint64_t bytes) {
+  return collective == Collective::barrier ? std::string(name(collective))
+                                           : fmt::format("{} of {}", name(collective), size_text(bytes));
+}
+
 /// Of every size in every world.
 std::string explanations(const SimulatedWorlds& wanted) {
   const std::vector<int> worlds =
@@ -75,8 +81,9 @@ std::string explanations(const SimulatedWorlds& wanted) {
   for (const std::uint64_t bytes : wanted.sizes)
     for (const int ranks : worlds) {
       const WorldShape shape{ranks, ranks / wanted.ranks_per_node, wanted.ranks_per_node, wanted.ranks_per_node};
-      text +=
-          (text.empty() ? "" : "\n") + prices_text(wanted.forecast.collective, bytes, shape, wanted.forecast.machine);
+      text += (text.empty() ? "" : "\n") + prices_text(wanted.forecast.collective,
+                                                       call_bytes(wanted.forecast, ranks, bytes), shape,
+                                                       wanted.forecast.machine);
     }
   return text;
 }
@@ -91,8 +98,10 @@ Status tables(const SimulateOptions& options, const SimulatedWorlds& wanted, Fil
   const std::string collective(name(wanted.forecast.collective));
   std::string title;
   if (what == Rows::sizes) {
+    std::set<std::uint64_t> seen;  // small sizes may be the same call
     for (const std::uint64_t bytes : wanted.sizes)
-      shown.push_back(forecaster.all(wanted.algorithms, wanted.nodes, wanted.ranks_per_node, bytes));
+      if (seen.insert(call_bytes(wanted.forecast, wanted.nodes * wanted.ranks_per_node, bytes)).second)
+        shown.push_back(forecaster.all(wanted.algorithms, wanted.nodes, wanted.ranks_per_node, bytes));
     title = collective + ", " + world_text(wanted);
     text = title + "\n" + forecast_table(shown, what);
   } else {
@@ -101,10 +110,15 @@ Status tables(const SimulateOptions& options, const SimulatedWorlds& wanted, Fil
       for (const int ranks : wanted.scale)
         rows.push_back(forecaster.all(wanted.algorithms, ranks / wanted.ranks_per_node, wanted.ranks_per_node, bytes));
       const std::string heading =
-          fmt::format("{} of {}, nodes of {} on {}", collective, size_text(bytes),
+          fmt::format("{}, nodes of {} on {}", call_text(wanted.forecast.collective, bytes),
                       counted(static_cast<std::size_t>(wanted.ranks_per_node), "rank"), wanted.forecast.machine.name);
       title = heading;
-      text += heading + "\n" + forecast_table(rows, what) + (bytes == wanted.sizes.back() ? "" : "\n");
+      text += heading + "\n" + forecast_table(rows, what);
+      for (const auto& row : rows)
+        if (row.front().bytes > bytes)
+          text += fmt::format("({} ranks: {}, an element in each block)\n", row.front().ranks,
+                              size_text(row.front().bytes));
+      text += bytes == wanted.sizes.back() ? "" : "\n";
       shown.insert(shown.end(), rows.begin(), rows.end());
     }
   }
@@ -123,9 +137,10 @@ Status tables(const SimulateOptions& options, const SimulatedWorlds& wanted, Fil
 
 Status links(const SimulateOptions& options, const SimulatedWorlds& wanted, Output& file) {
   std::vector<Shades> squares;
+  const std::uint64_t bytes = call_bytes(wanted.forecast, wanted.nodes * wanted.ranks_per_node, wanted.sizes.back());
   const auto add = [&](Algorithm algorithm) -> Status {
     auto loads = link_loads(wanted.forecast.collective, algorithm, equal_nodes(wanted.nodes, wanted.ranks_per_node),
-                            wanted.sizes.back(), wanted.forecast.element_bytes);
+                            bytes, wanted.forecast.element_bytes);
     if (!loads) return loads.error();
     squares.push_back(std::move(*loads));
     return {};
@@ -138,7 +153,7 @@ Status links(const SimulateOptions& options, const SimulatedWorlds& wanted, Outp
   }
   for (const Algorithm each : drawn) FABRING_TRY(add(each));
   return save(file, draw(fmt::format("{} of {}: bytes from node to node, {}", name(wanted.forecast.collective),
-                                     size_text(wanted.sizes.back()), world_text(wanted)),
+                                     size_text(bytes), world_text(wanted)),
                          "the most between any two nodes", squares));
 }
 
@@ -298,6 +313,10 @@ Status open_files(const SimulateOptions& options, const SimulatedWorlds& wanted,
   if (!options.links.empty() && (options.links == options.output || options.links == options.plot))
     return wrong_argument(
         fmt::format("{} and --links name the same file", options.links == options.plot ? "--plot" : "--output"));
+  if (wanted.forecast.collective == Collective::barrier && !options.links.empty())
+    return wrong_argument("--links: a barrier sends no bytes");
+  if (wanted.forecast.collective == Collective::barrier && !options.plot.empty() && wanted.scale.empty())
+    return wrong_argument("--plot: a barrier has no sizes to draw; give --scale");
   if (!options.links.empty() && (static_cast<std::size_t>(wanted.nodes) > most_drawn_nodes || wanted.nodes < 2))
     return wrong_argument(fmt::format("--links draws 2 to {} nodes", most_drawn_nodes));
   if (const int ranks = wanted.nodes * wanted.ranks_per_node; !options.links.empty() && ranks > most_drawn_ranks)

@@ -72,6 +72,7 @@ Result<SimulatedWorlds> understand(const SimulateOptions& options) {
     if (*bytes > (std::uint64_t{1} << 40)) return wrong_argument("--sizes: at most 1T");
     wanted.sizes.push_back(*bytes);
   }
+  if (*collective == Collective::barrier) wanted.sizes = {0};
   wanted.nodes = options.nodes;
   wanted.ranks_per_node = options.ranks_per_node;
   if (std::int64_t{options.nodes} * options.ranks_per_node > most_simulated_ranks)

@@ -214,6 +214,18 @@ TEST(Plan, HasRootsWhereTheCollectiveHas) {
   EXPECT_EQ(run({"plan", "barrier", "-n", "4", "--root", "1"}).code, 2);
 }
 
+TEST(Plan, ABarrierHasNoElements) {
+  const auto made = run({"plan", "barrier", "-n", "3", "--count", "1000", "--explain"});
+  EXPECT_EQ(made.code, 0) << made.err;
+  const std::string file = testing::TempDir() + "/barrier.json";
+  ASSERT_EQ(run({"plan", "barrier", "-n", "3", "--json", "--output", file}).code, 0);
+  const auto loaded = run({"plan", "--load", file, "--count", "1000"});
+  EXPECT_EQ(loaded.code, 0) << loaded.err;
+  for (const std::string& text : {made.out, loaded.out})
+    for (const char* word : {"1000", "elements", "float32", "KiB", " B "})
+      EXPECT_THAT(text, testing::Not(HasSubstr(word)));
+}
+
 TEST(Plan, AFileThatCannotBeReadIsNamed) {
   for (const auto& [path, why] : {std::pair<std::string, const char*>{"/nonexistent/plans.json", "No such file"},
                                   {testing::TempDir(), "Is a directory"}}) {

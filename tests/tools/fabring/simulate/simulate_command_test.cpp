@@ -264,6 +264,69 @@ TEST(Simulate, DrawsChartsAndLinks) {
   }
 }
 
+// 64 B and 1 KiB in 512 blocks were no element each, and a row like 2 KiB.
+TEST(Simulate, BlocksHaveAnElementEach) {
+  const std::vector<std::string> world{"simulate",    "all_gather",  "--nodes", "64",
+                                       "--algorithm", "ring,direct", "--sizes"};
+  const auto of = [&world](const std::vector<std::string>& more) {
+    auto words = world;
+    words.insert(words.end(), more.begin(), more.end());
+    return run(words);
+  };
+  const auto rows = nlohmann::json::parse(of({"64,1K,2K,4K", "--json"}).out);
+  ASSERT_EQ(rows.size(), 4u) << "two sizes by two algorithms";
+  EXPECT_EQ(rows[0]["bytes"], 2048);
+  EXPECT_EQ(rows[2]["bytes"], 4096);
+  EXPECT_THAT(of({"64"}).out, HasSubstr("2 KiB"));
+  const auto explained = of({"64", "--explain"});
+  EXPECT_THAT(explained.out, HasSubstr("all_gather of 2 KiB"));
+  const auto scale = run({"simulate", "all_gather", "--scale", "8,512", "--algorithm", "ring", "--sizes", "64"});
+  EXPECT_THAT(scale.out, testing::AllOf(HasSubstr("all_gather of 64 B"), HasSubstr("(512 ranks: 2 KiB, an element"),
+                                        testing::Not(HasSubstr("(8 ranks"))));
+  const Scratch links;
+  EXPECT_EQ(
+      run({"simulate", "all_gather", "--nodes", "4", "--sizes", "64", "--algorithm", "ring", "--links", links.path()})
+          .code,
+      0);
+  EXPECT_THAT(links.text(), testing::AllOf(HasSubstr("all_gather of 128 B"), testing::Not(HasSubstr("node 0 B"))));
+  const auto whole =
+      nlohmann::json::parse(run({"simulate", "allreduce", "--sizes", "0,1,3", "--algorithm", "ring", "--json"}).out);
+  ASSERT_EQ(whole.size(), 2u);
+  EXPECT_EQ(whole[0]["bytes"], 0);
+  EXPECT_EQ(whole[1]["bytes"], 4) << "an element";
+}
+
+TEST(Simulate, ABarrierHasNoSize) {
+  const auto table = run({"simulate", "barrier", "--sizes", "1K,1M", "--explain"});
+  EXPECT_EQ(table.code, 0) << table.err;
+  EXPECT_THAT(table.out, testing::AllOf(HasSubstr("barrier over 8 ranks: "), testing::Not(HasSubstr("KiB")),
+                                        testing::Not(HasSubstr("MiB")), testing::Not(HasSubstr("barrier of"))));
+  const auto rows = nlohmann::json::parse(
+      run({"simulate", "barrier", "--sizes", "1K,1M", "--algorithm", "dissemination", "--json"}).out);
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_EQ(rows[0]["bytes"], 0);
+  EXPECT_GT(rows[0]["time_us"], 0);
+  EXPECT_EQ(rows[0]["busbw_GBps"], 0);
+  EXPECT_THAT(run({"simulate", "barrier", "--scale", "8,64"}).out, HasSubstr("barrier, nodes of 8 ranks"));
+}
+
+// Three alike dots stood for a price, the pace of a few tiles and a whole simulation.
+TEST(Simulate, PicturesTellPricesAndExtrapolationsFromWhatWasSimulated) {
+  simulation::Outcome some, whole;
+  some.time_ns = whole.time_ns = 2'000'000;
+  some.tiles = whole.tiles = whole.tiles_simulated = 100;
+  some.tiles_simulated = 24;
+  const Chart chart = forecast_chart({{{Algorithm::ring, 1, 8, 1024, 5'000'000, {}, "too many steps"},
+                                       {Algorithm::star, 1, 8, 1024, {}, some, {}},
+                                       {Algorithm::circulant, 1, 8, 1024, {}, whole, {}}}},
+                                     Rows::ranks, "title");
+  ASSERT_EQ(chart.curves.size(), 3u);
+  EXPECT_THAT(chart.curves[0].markers, testing::ElementsAre(Marker::circle));
+  EXPECT_THAT(chart.curves[1].markers, testing::ElementsAre(Marker::square));
+  EXPECT_THAT(chart.curves[2].markers, testing::ElementsAre(Marker::dot));
+  EXPECT_THAT(draw(chart), testing::AllOf(HasSubstr("price, not simulated"), HasSubstr("rest added at its pace")));
+}
+
 TEST(Simulate, LinkLoadsAreThoseOfThePlans) {
   const auto ring = link_loads(Collective::allreduce, Algorithm::ring, {0, 1, 2, 3}, 4096, 4);
   ASSERT_TRUE(ring);
@@ -395,6 +458,8 @@ TEST(Simulate, SaysWhatIsWrongWithItsUse) {
       {{"simulate", "allreduce", "--stragglers", "0.1:5", "--seed", ""}, "'' is not a whole number"},
       {{"simulate", "allreduce", "--stragglers", "0.1:5", "--seed", "18446744073709551616"}, "not a whole number"},
       {{"simulate", "allreduce", "--plot", "-"}, "name a file"},
+      {{"simulate", "barrier", "--plot", "a.svg"}, "give --scale"},
+      {{"simulate", "barrier", "--nodes", "2", "--links", "a.svg"}, "sends no bytes"},
       {{"simulate", "allreduce", "--plot", "a.svg", "--output", "a.svg"}, "the same file"},
       {{"simulate", "allreduce", "--plot", "a.svg", "--links", "a.svg"}, "the same file"},
       {{"simulate", "allreduce", "--nodes", "64", "--ranks-per-node", "2048", "--links", "a.svg"}, "up to 4096 ranks"},

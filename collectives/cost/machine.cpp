@@ -200,6 +200,8 @@ Status check_machine(const Machine& machine) {
   time("call_ns", machine.call_ns);
   count("nodes_per_leaf", machine.nodes_per_leaf, 0, 65536);
   count("oversubscription_percent", machine.oversubscription_percent, 1, 100'000);
+  if (machine.oversubscription_percent > 100 && machine.nodes_per_leaf == 0)
+    wrong("nodes_per_leaf", "1 to 65536 where oversubscription_percent is above 100: how many nodes a leaf switch has");
   count("segment_bytes", machine.tiling.segment_bytes, 1, std::size_t{1} << 40);
   count("smallest_bytes", machine.tiling.smallest_bytes, 1, std::size_t{1} << 40);
   count("depth", machine.tiling.depth, 1, 1024);

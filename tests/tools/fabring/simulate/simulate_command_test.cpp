@@ -108,6 +108,7 @@ TEST(MachineFile, SaysWhatIsWrong) {
       {R"({"nics": -1})", "whole number"},
       {R"({"nics": 1e30})", "whole number"},
       {R"({"nics": 4294967297})", "too large"},
+      {R"({"base": "efa-400", "oversubscription_percent": 400})", "nodes_per_leaf must be 1 to 65536 where"},
       {R"({"inside": 3})", "inside must be an object"},
       {R"({"inside": {"latency_n": 3}})", "did you mean 'latency_ns'?"},
       {R"({"base": "efa"})", "base must be one of"},

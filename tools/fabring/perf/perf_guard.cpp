@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runtime/base/parse_value.hpp"
+#include "tools/fabring/perf/choice_lines.hpp"
 #include "tools/fabring/perf/guard.hpp"
 #include "tools/fabring/perf/measured_memory.hpp"
 #include "tools/fabring/perf/perf_job.hpp"
@@ -24,7 +25,7 @@ class Guard {
   Result<GuardVerdict> judge(const GuardPair& pair) {
     return guard_verdict([&] { return measure(pair); }, options_.margin);
   }
-  std::string algorithm(const GuardPair& pair) const { return world_.explain(pair.operations.front()).algorithm; }
+  Choice choice(const GuardPair& pair) const { return world_.explain(pair.operations.front()); }
 
  private:
   Status run(const std::vector<Operation>& operations) {
@@ -102,6 +103,15 @@ std::string text_of(const Row& row, const PerfOptions& options, const JobFacts& 
                      microseconds_text(verdict.composed), verdict.ratio(), verdict.slow ? "SLOW" : "ok");
 }
 
+void explain_row(const Row& row, const Choice& choice, PredictionLines& predictions) {
+  tell_choice(row.pair.collective, choice);
+  Measurement one;
+  one.bytes = row.bytes;
+  one.time_us = row.verdict.one;
+  one.algorithm = fmt::format("{} by {}", row.pair.collective, row.algorithm);
+  complain("perf", predictions.add(choice, one));
+}
+
 }  // namespace
 
 Result<std::uint64_t> measure_guard(PerfJob& job) {
@@ -121,6 +131,7 @@ Result<std::uint64_t> measure_guard(PerfJob& job) {
 
   Guard guard(job);
   job.write(header(options, job.facts()));
+  PredictionLines predictions(options.mapped);
   std::uint64_t slow = 0, pairs = 0;
   for (const std::size_t size : options.sizes) {
     const std::size_t elements = guard_elements(size, options.type, ranks), bytes = elements * size_of(options.type);
@@ -130,12 +141,14 @@ Result<std::uint64_t> measure_guard(PerfJob& job) {
       const auto verdict = guard.judge(pair);
       if (!verdict) return verdict.error().with_prefix(fmt::format("{} at {}: ", pair.collective, size_text(bytes)));
       const bool barrier = pair.operations.front().collective == Collective::barrier;
-      job.write(
-          text_of({barrier ? 0 : bytes, pair, *verdict, guard.algorithm(pair)}, options, job.facts(), pairs == 0));
+      const Row row{barrier ? 0 : bytes, pair, *verdict, guard.choice(pair).algorithm};
+      job.write(text_of(row, options, job.facts(), pairs == 0));
+      if (options.explain && job.writes()) explain_row(row, guard.choice(pair), predictions);
       slow += verdict->slow ? 1 : 0;
       ++pairs;
     }
   }
+  if (options.explain && job.writes()) complain("perf", predictions.summary());
   job.write(options.format == Format::json
                 ? "\n]\n"
                 : fmt::format("# {} of {} collectives slower than their composition\n", slow, pairs));

@@ -5,9 +5,11 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <set>
 
 #include "runtime/base/parse_value.hpp"
 #include "tools/fabring/models.hpp"
+#include "tools/fabring/perf/choice_lines.hpp"
 #include "tools/fabring/perf/device_memory.hpp"
 #include "tools/fabring/perf/exact_data.hpp"
 #include "tools/fabring/perf/measured_memory.hpp"
@@ -57,6 +59,26 @@ class Replay {
       at += bytes;
       tensors_.push_back({operations_.back().in, operations_.back().out, operations_.back().count});
     }
+  }
+
+  /// How each size is reduced.
+  void explain() const {
+    std::set<std::size_t> told;
+    for (const Operation& each : operations_)
+      if (told.insert(each.count).second)
+        tell_choice(size_text(each.count * size_of(each.type)), world_.explain(each), calls_ == Calls::buckets);
+  }
+  /// Beside what was predicted of calls one after the other; nothing is predicted of calls that run together.
+  void explain(const ModelStep& measured) const {
+    double sum = 0;
+    for (const Operation& each : operations_) {
+      const auto predicted = predicted_us(world_.explain(each));
+      if (!predicted) return;
+      sum += *predicted;
+    }
+    complain("perf", fmt::format("{}: predicted {} us{}, measured {} us ({:.2f}x)", calls_text(calls_),
+                                 microseconds_text(sum), options_.mapped ? " in ordinary memory" : "",
+                                 microseconds_text(measured.time_us), sum / measured.time_us));
   }
 
   Result<ModelStep> measure() {
@@ -157,8 +179,12 @@ Result<std::uint64_t> measure_model(PerfJob& job) {
   for (const Calls calls : {Calls::buckets, Calls::together, Calls::in_turn, Calls::grouped}) {
     const std::size_t bucket = calls == Calls::buckets ? options.bucket : 0;
     job.tell_progress(fmt::format("now {}", bucket > 0 ? "buckets of " + size_text(bucket) : calls_text(calls)));
-    auto step = Replay(job, *memory, fused_buckets(*gradients, element, bucket), calls).measure();
+    Replay replay(job, *memory, fused_buckets(*gradients, element, bucket), calls);
+    const bool explains = options.explain && job.writes();
+    if (explains && (calls == Calls::buckets || calls == Calls::together)) replay.explain();
+    auto step = replay.measure();
     if (!step) return step.error();
+    if (explains && calls == Calls::in_turn) replay.explain(*step);
     step->bucket = bucket;
     wrong += step->wrong;
     job.write(report.row(*step, first));

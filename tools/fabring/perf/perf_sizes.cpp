@@ -5,6 +5,7 @@
 #include <chrono>
 
 #include "runtime/base/parse_value.hpp"
+#include "tools/fabring/perf/choice_lines.hpp"
 #include "tools/fabring/perf/perf_job.hpp"
 #include "tools/fabring/perf/perf_measure.hpp"
 #include "tools/fabring/svg.hpp"
@@ -13,14 +14,7 @@ namespace fabring::tools {
 namespace {
 
 void explain_choices(const Measuring& measuring, const PerfOptions& options) {
-  for (const std::size_t bytes : options.sizes) {
-    const Choice choice = measuring.explain(bytes);
-    complain("perf", fmt::format("{}: {}: {}", size_text(bytes), choice.algorithm, choice.reason));
-    for (const Choice::Candidate& one : choice.candidates)
-      complain("perf", one.excluded.empty()
-                           ? fmt::format("  {:<20} {:>12.1f} us predicted", one.algorithm, one.predicted_us)
-                           : fmt::format("  {:<20} left out: {}", one.algorithm, one.excluded));
-  }
+  for (const std::size_t bytes : options.sizes) tell_choice(size_text(bytes), measuring.explain(bytes));
 }
 
 // The cap of a size, where a call takes long.

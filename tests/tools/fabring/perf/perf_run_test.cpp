@@ -331,6 +331,24 @@ TEST(PerfRun, TheGuardComparesEveryCollective) {
   EXPECT_EQ(result.code, slow ? 1 : 0);
 }
 
+TEST(PerfRun, ModelsAndTheGuardExplainTheirChoicesToo) {
+  const auto model = run({"perf", "--model", "3x1000", "-n", "2", "-i", "2", "-w", "0", "--explain", "--json"});
+  EXPECT_EQ(model.code, 0) << model.err;
+  EXPECT_TRUE(nlohmann::json::accept(model.out));
+  EXPECT_THAT(model.err, testing::AllOf(HasSubstr("allreduce of 12000 B over 2 ranks"), HasSubstr(" us predicted"),
+                                        HasSubstr("allreduce of 4000 B over 2 ranks"),
+                                        testing::ContainsRegex("one, in turn: predicted .* us, measured .* us")));
+  const auto guard = run({"perf", "--guard", "-n", "2", "--sizes", "4", "--reps", "1", "--target-ms", "1", "--margin",
+                          "1000", "--explain"});
+  EXPECT_EQ(guard.code, 0) << guard.err;
+  EXPECT_THAT(guard.err, testing::AllOf(HasSubstr("all_gather of 8 B over 2 ranks"), HasSubstr(" us predicted"),
+                                        testing::ContainsRegex("0 B: barrier by .* predicted .* measured"),
+                                        testing::ContainsRegex("of [0-9]+ predictions within 20%")));
+  const auto quiet =
+      run({"perf", "--guard", "-n", "2", "--sizes", "4", "--reps", "1", "--target-ms", "1", "--margin", "1000"});
+  EXPECT_THAT(quiet.err, testing::Not(HasSubstr("predicted")));
+}
+
 TEST(PerfRun, ThePictureIsRefusedBeforeRanksStartAndWrittenAtTheEnd) {
   const auto refused = run({"perf", "allreduce", "-n", "2", "--plot", "/no/such/folder/x.svg"});
   EXPECT_EQ(refused.code, 3);

@@ -69,10 +69,9 @@ Result<Filling> Stopwatch::filling(const Call& call, std::chrono::milliseconds t
 
 int calls_timed_singly(int calls, double seconds) {
   constexpr double aim = 0.2, most_seconds = 1;
-  constexpr int least = 5;
-  if (calls < least || seconds * least > most_seconds * calls) return 0;
-  if (seconds <= aim) return calls;
-  return std::clamp(static_cast<int>(calls * (aim / seconds)), least, calls);
+  const double one = std::max(seconds / calls, 1e-9);
+  const int least = 5 * one > most_seconds ? 1 : std::min(5, calls);
+  return static_cast<int>(std::clamp(aim / one, double(least), double(calls)));
 }
 
 double percentile(std::vector<double>& values, double share) {

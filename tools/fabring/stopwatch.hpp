@@ -43,8 +43,8 @@ class Stopwatch {
   Communicator world_;
 };
 
-/// How many of `calls` that took `seconds` are made again, each timed by itself: what takes about 0.2 s, five at least.
-/// 0: there are not five, or five would take more than a second.
+/// How many of `calls` that took `seconds` are made again, each timed by itself: what takes about 0.2 s, but five at
+/// least where those take no more than a second, and one in any case.
 int calls_timed_singly(int calls, double seconds);
 
 /// The smallest value that `share` of them do not exceed; 0 of none. Reorders them.

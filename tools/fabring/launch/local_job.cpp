@@ -64,6 +64,8 @@ class LocalAttempt final : RankEvents {
     while (group_.has_open_output() && Clock::now() < drain_until) turn(drain_until);
     output_.end_lines();
     while (!output_.empty()) turn(until_.value_or(Clock::time_point::max()));
+    if (supervisor_.code() != 0 && supervisor_.code() == code_of_killed_ && !supervisor_.interrupted())
+      return options_.code_if_killed.value_or(code_of_killed_);
     if (supervisor_.code() != 0 || !output_.dropped()) return supervisor_.code();
     return last_signal_ != 0 ? 128 + last_signal_ : exit_timed_out;
   }
@@ -111,6 +113,7 @@ class LocalAttempt final : RankEvents {
   }
 
   void rank_ended(int rank, pid_t pid, const Ending& ending) override {
+    if (ending.signal != 0 && code_of_killed_ == 0) code_of_killed_ = ending.code();
     supervisor_.ended(rank, pid, ending, Clock::now());
   }
 
@@ -121,6 +124,7 @@ class LocalAttempt final : RankEvents {
   RankGroup group_;
   JobSupervisor supervisor_;
   int signals_taken_ = 0, last_signal_ = 0;
+  int code_of_killed_ = 0;  // of the first rank that a signal killed
 };
 
 }  // namespace

@@ -30,9 +30,10 @@ struct JobOptions {
   std::chrono::milliseconds term_grace{5'000};  ///< from TERM to KILL
   std::chrono::milliseconds timeout{0};         ///< for the whole job with its restarts; 0: none
   std::string name = "run";                     ///< of the subcommand, for messages
+  std::optional<int> code_if_killed;            ///< of a rank that a signal killed; none: 128 + signal
 };
 
-/// Runs the job to its end. Returns the exit code: 0, or that of the first rank that ended badly (128 + signal).
+/// Runs the job to its end. Returns the exit code: 0, or that of the first rank that ended badly.
 /// Errors: unavailable when it could not be started; then nothing is left running.
 Result<int> run_local_job(const JobOptions& options, const Environment& environment);
 

@@ -25,6 +25,7 @@ Result<int> run_own_ranks(const std::vector<std::string>& arguments, int ranks, 
   job.ranks = ranks;
   job.nodes = nodes;
   job.name = name;
+  job.code_if_killed = exit_could_not_run;
   job.command = {self};
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const std::string& argument = arguments[i];

@@ -113,11 +113,11 @@ Result<Measurement> Measuring::run(std::size_t bytes, bool in_place) {
   if (options_->repetitions > 0) {
     result.p50_us = result.time_us;
     result.p99_us = percentile(sorted, 0.99);
-  } else if (const int again = calls_timed_singly(calls, seconds); shows_percentiles(options_->format) && again > 0) {
+  } else if (shows_percentiles(options_->format)) {
     // Calls of their own: looks at the clock between those above would be part of what is measured. All ranks have the
-    // same `seconds`, so all of them make these calls, or none does.
+    // same `seconds`, so all of them make as many.
     std::vector<double> each;
-    auto timed = stopwatch_.time(call, again, &each);
+    auto timed = stopwatch_.time(call, calls_timed_singly(calls, seconds), &each);
     if (!timed) return timed.error();
     result.p50_us = percentile(each, 0.50) * 1e6;
     result.p99_us = percentile(each, 0.99) * 1e6;

@@ -22,6 +22,9 @@ class Measuring {
   /// How a size would run.
   Choice explain(std::size_t bytes) const { return measured_.explain(operation(shape_of(bytes), input_ == nullptr)); }
 
+  /// What is measured for a size: one element of each block at least.
+  std::size_t measured_bytes(std::size_t bytes) const { return shape_of(bytes).bytes(); }
+
   /// Checks, warms up, times, checks again.
   Result<Measurement> run(std::size_t bytes, bool in_place);
 

@@ -22,10 +22,6 @@ std::string csv_field(const std::string& text) {
   return quoted + "\"";
 }
 
-std::string csv_number(const std::optional<double>& value) { return value ? fmt::format("{:.3f}", *value) : ""; }
-
-std::string optional_text(const std::optional<double>& us) { return us ? microseconds_text(*us) : "-"; }
-
 std::string_view op_word(const PerfOptions& options) { return reduces(options.collective) ? name(options.op) : "none"; }
 
 }  // namespace
@@ -152,7 +148,7 @@ std::string PerfReport::table_line(const std::vector<Measurement>& measurements)
     text += fmt::format("  {:>9} {:>7.2f} {:>7.2f} {:>8}", microseconds_text(found->time_us), bandwidth,
                         bandwidth * bus_factor(options_.collective, facts_.ranks),
                         options_.check ? fmt::format("{}", found->wrong) : "N/A");
-    percentiles += fmt::format("  {:>9} {:>9}", optional_text(found->p50_us), optional_text(found->p99_us));
+    percentiles += fmt::format("  {:>9} {:>9}", microseconds_text(found->p50_us), microseconds_text(found->p99_us));
   }
   return text + percentiles + "\n";
 }
@@ -179,10 +175,10 @@ std::string PerfReport::size_done(const std::vector<Measurement>& measurements) 
         }
         break;
       case Format::csv:
-        text += fmt::format("{},{},{},{},{},{},{},{},{},{},{:.3f},{},{},{:.6f},{:.6f},{},{}\n",
+        text += fmt::format("{},{},{},{},{},{},{},{},{},{},{:.3f},{:.3f},{:.3f},{:.6f},{:.6f},{},{}\n",
                             name(options_.collective), facts_.ranks, m.bytes, m.count, name(options_.type),
                             op_word(options_), m.in_place, facts_.transport, csv_field(m.algorithm), facts_.lanes,
-                            m.time_us, csv_number(m.p50_us), csv_number(m.p99_us), bandwidth, bandwidth * factor,
+                            m.time_us, m.p50_us, m.p99_us, bandwidth, bandwidth * factor,
                             options_.check ? fmt::format("{}", m.wrong) : "", m.wire_bytes_per_rank);
         break;
       case Format::json: {
@@ -198,15 +194,13 @@ std::string PerfReport::size_done(const std::vector<Measurement>& measurements) 
             {"algorithm", m.algorithm},
             {"lanes", facts_.lanes},
             {"time_us", rounded(m.time_us, 1e3)},
-            {"p50_us", nullptr},
-            {"p99_us", nullptr},
+            {"p50_us", rounded(m.p50_us, 1e3)},
+            {"p99_us", rounded(m.p99_us, 1e3)},
             {"algbw_GBps", rounded(bandwidth, 1e6)},
             {"busbw_GBps", rounded(bandwidth * factor, 1e6)},
             {"wrong", nullptr},
             {"wire_bytes_per_rank", m.wire_bytes_per_rank},
         };
-        if (m.p50_us) object["p50_us"] = rounded(*m.p50_us, 1e3);
-        if (m.p99_us) object["p99_us"] = rounded(*m.p99_us, 1e3);
         if (options_.check) object["wrong"] = m.wrong;
         if (options_.repetitions > 0) {
           auto& each = object["repetitions_us"] = nlohmann::ordered_json::array();

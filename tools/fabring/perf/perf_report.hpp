@@ -19,7 +19,7 @@ struct Measurement {
   bool in_place = false;
   double time_us = 0;                     ///< per call; of several repetitions the median
   std::vector<double> repetitions_us;     ///< each one's, in order
-  std::optional<double> p50_us, p99_us;   ///< of single calls beside those; with repetitions of theirs; or not measured
+  double p50_us = 0, p99_us = 0;          ///< of single calls beside those; with repetitions of theirs
   std::uint64_t wrong = 0;                ///< elements, on all ranks
   std::uint64_t wire_bytes_per_rank = 0;  ///< sent per call, by the rank that sent most
   std::string algorithm;

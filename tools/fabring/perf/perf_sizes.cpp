@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
+#include <string>
+#include <vector>
 
 #include "runtime/base/parse_value.hpp"
 #include "tools/fabring/perf/choice_lines.hpp"
@@ -13,8 +16,21 @@
 namespace fabring::tools {
 namespace {
 
-void explain_choices(const Measuring& measuring, const PerfOptions& options) {
-  for (const std::size_t bytes : options.sizes) tell_choice(size_text(bytes), measuring.explain(bytes));
+// Each once as it is measured: of blocks, sizes of less than an element of each are all the same.
+std::vector<std::size_t> measured_sizes(const Measuring& measuring, const PerfOptions& options, bool tells) {
+  std::vector<std::size_t> sizes;
+  for (const std::size_t asked : options.sizes) {
+    const std::size_t bytes = measuring.measured_bytes(asked);
+    if (bytes > asked && tells)
+      complain("perf",
+               fmt::format("{} is measured as {}, one element for each rank", size_text(asked), size_text(bytes)));
+    if (std::find(sizes.begin(), sizes.end(), bytes) == sizes.end()) sizes.push_back(bytes);
+  }
+  return sizes;
+}
+
+void explain_choices(const Measuring& measuring, const std::vector<std::size_t>& sizes) {
+  for (const std::size_t bytes : sizes) tell_choice(size_text(bytes), measuring.explain(bytes));
 }
 
 // The cap of a size, where a call takes long.
@@ -35,19 +51,20 @@ Result<std::uint64_t> measure_sizes(PerfJob& job) {
   const bool both_ways = (options.format == Format::table || picture) && !options.in_place;
   auto measuring = Measuring::prepare(job.engine(), job.measured(), options, both_ways, job.device());
   if (!measuring) return measuring.error();
-  if (options.explain && job.writes()) explain_choices(*measuring, options);
+  const std::vector<std::size_t> sizes = measured_sizes(*measuring, options, job.writes());
+  if (options.explain && job.writes()) explain_choices(*measuring, sizes);
   PerfReport report(options, job.facts());
   job.write(report.header());
   PredictionLines predictions(options.mapped);
   std::vector<Measurement> all;
   std::uint64_t wrong = 0;
-  for (std::size_t i = 0; i < options.sizes.size(); ++i) {
-    const std::string size = size_text(options.sizes[i]);
-    job.tell_progress(fmt::format("{} of {} sizes measured; now {}", i, options.sizes.size(), size));
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    const std::string size = size_text(sizes[i]);
+    job.tell_progress(fmt::format("{} of {} sizes measured; now {}", i, sizes.size(), size));
     std::vector<Measurement> measurements;
     for (const bool in_place : {false, true}) {
       if (!both_ways && in_place != options.in_place) continue;
-      auto measurement = measuring->run(options.sizes[i], in_place);
+      auto measurement = measuring->run(sizes[i], in_place);
       if (!measurement) return measurement.error().with_prefix(fmt::format("at {}: ", size));
       wrong += measurement->wrong;
       if (job.writes()) tell_fewer_repetitions(*measurement, options);
@@ -59,7 +76,7 @@ Result<std::uint64_t> measure_sizes(PerfJob& job) {
     job.write(report.size_done(measurements));
     if (options.explain && job.writes())
       for (const Measurement& each : measurements)
-        complain("perf", predictions.add(measuring->explain(options.sizes[i]), each));
+        complain("perf", predictions.add(measuring->explain(sizes[i]), each));
   }
   if (options.explain && job.writes()) complain("perf", predictions.summary());
   job.write(report.footer());

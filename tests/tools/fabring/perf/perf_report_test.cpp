@@ -83,17 +83,6 @@ TEST(PerfReport, JsonIsAnArrayWithEverything) {
   EXPECT_EQ(nlohmann::ordered_json::parse(report(Format::json, {})).size(), 0U);
 }
 
-TEST(PerfReport, PercentilesThatWereNotMeasuredAreNoNumbers) {
-  Measurement few = sample();
-  few.p50_us = few.p99_us = std::nullopt;
-  const auto row = nlohmann::ordered_json::parse(report(Format::json, {{few}}))[0];
-  EXPECT_TRUE(row.contains("p50_us") && row["p50_us"].is_null());
-  EXPECT_TRUE(row.contains("p99_us") && row["p99_us"].is_null());
-  EXPECT_THAT(report(Format::csv, {{few}}), HasSubstr(",2000.000,,,2.000000,"));
-  EXPECT_THAT(report(Format::table, {{few}}),
-              testing::ContainsRegex(" 2000.0 +2.00 +3.00 +0 +- +- +- +- +- +- +- +-\n"));
-}
-
 TEST(PerfReport, CsvHasAHeaderAndARowPerSize) {
   const auto rows = tests::lines(report(Format::csv, {{sample()}, {sample(true)}}));
   ASSERT_EQ(rows.size(), 3U);

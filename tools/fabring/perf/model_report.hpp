@@ -17,14 +17,10 @@ std::string calls_text(Calls calls);  // "one tensor", "one, in turn", "all, gro
 /// The communication of one training step, measured in one way.
 struct ModelStep {
   Calls kind = Calls::buckets;
-  std::size_t bucket = 0;   ///< bytes that were fused, at least; 0: a call for each tensor
-  std::size_t calls = 0;    ///< of a step
-  std::uint64_t bytes = 0;  ///< of all gradients
-  double time_us = 0;       ///< of the slowest rank, on average
+  std::size_t bucket = 0;  ///< bytes that were fused, at least; 0: a call for each tensor
+  std::size_t calls = 0;   ///< of a step
   Rank slowest_rank = 0;
-  double p50_us = 0, p99_us = 0;          ///< of the steps, each as the slowest rank had it
-  std::uint64_t wire_bytes_per_rank = 0;  ///< sent in a step, by the rank that sent most
-  std::uint64_t wrong = 0;                ///< elements, on all ranks
+  Measurement measured = {};  ///< of whole steps, all gradients together; `algorithm`: all that were used
 };
 
 class ModelReport {
@@ -36,6 +32,7 @@ class ModelReport {
   ModelReport(const PerfOptions& options, const JobFacts& facts, Size size)
       : options_(options), facts_(facts), size_(size) {}
   std::string header() const;
+  /// Where a line has nothing but size and time (plain, osu) only that of the buckets.
   std::string row(const ModelStep& step, bool first) const;
   std::string footer() const;
 

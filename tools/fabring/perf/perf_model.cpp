@@ -4,8 +4,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "runtime/base/parse_value.hpp"
 #include "tools/fabring/models.hpp"
@@ -78,30 +81,67 @@ class Replay {
     }
     complain("perf", fmt::format("{}: predicted {} us{}, measured {} us ({:.2f}x)", calls_text(calls_),
                                  microseconds_text(sum), options_.mapped ? " in ordinary memory" : "",
-                                 microseconds_text(measured.time_us), sum / measured.time_us));
+                                 microseconds_text(measured.measured.time_us), sum / measured.measured.time_us));
   }
 
   Result<ModelStep> measure() {
     ModelStep result;
     result.kind = calls_;
     result.calls = calls_ == Calls::grouped ? 1 : operations_.size();
-    for (const Operation& each : operations_) result.bytes += each.count * size_of(each.type);
-    if (options_.check) FABRING_TRY(check(result.wrong));
+    Measurement& measured = result.measured;
+    for (const Operation& each : operations_) measured.count += each.count;
+    measured.bytes = measured.count * size_of(options_.type);
+    measured.in_place = true;
+    measured.algorithm = algorithms();
+    if (options_.check) FABRING_TRY(check(measured.wrong));
     for (const Operation& each : operations_) fill_stable(on_host(each), each.count, each.type, each.reduction.op());
     FABRING_TRY(gradients_.upload());
     for (int i = 0; i < options_.warm_up; ++i) FABRING_TRY(step());
-    std::vector<double> each;
-    const auto total = stopwatch_.time([this] { return step(); }, options_.calls, &each);
-    if (!total) return total.error();
-    result.time_us = total->seconds / options_.calls * 1e6;
-    result.slowest_rank = total->slowest;
-    result.p50_us = percentile(each, 0.50) * 1e6;
-    result.p99_us = percentile(each, 0.99) * 1e6;
-    result.wire_bytes_per_rank = static_cast<std::uint64_t>(std::llround(total->wire_bytes_sent / options_.calls));
+    FABRING_TRY(time(result));
     return result;
   }
 
  private:
+  /// Those of all calls, each once, the first one's first.
+  std::string algorithms() const {
+    std::vector<std::string> used;
+    for (const Operation& each : operations_) {
+      const std::string algorithm = world_.explain(each).algorithm;
+      if (std::find(used.begin(), used.end(), algorithm) == used.end()) used.push_back(algorithm);
+    }
+    return fmt::format("{}", fmt::join(used, "+"));
+  }
+
+  // A step takes long enough for a look at the clock after each.
+  Status time(ModelStep& result) {
+    const auto one = [this] { return step(); };
+    Filling filling{options_.calls, 1};
+    if (options_.repetitions > 0) {
+      const auto agreed = stopwatch_.filling(one, options_.target, options_.repetitions, options_.cap);
+      if (!agreed) return agreed.error();
+      filling = *agreed;
+    }
+    Measurement& measured = result.measured;
+    std::vector<double> each;
+    for (int repetition = 0; repetition < filling.repetitions; ++repetition) {
+      const auto total = stopwatch_.time(one, filling.calls, &each);
+      if (!total) return total.error();
+      measured.repetitions_us.push_back(total->seconds / filling.calls * 1e6);
+      measured.wire_bytes_per_rank = static_cast<std::uint64_t>(std::llround(total->wire_bytes_sent / filling.calls));
+      result.slowest_rank = total->slowest;
+    }
+    std::vector<double> repetitions = measured.repetitions_us;
+    measured.time_us = percentile(repetitions, 0.50);
+    if (options_.repetitions > 0) {
+      measured.p50_us = measured.time_us;
+      measured.p99_us = percentile(repetitions, 0.99);
+    } else {
+      measured.p50_us = percentile(each, 0.50) * 1e6;
+      measured.p99_us = percentile(each, 0.99) * 1e6;
+    }
+    return {};
+  }
+
   Reduction reduction() const {
     return options_.op == ReduceOp::premul_sum ? Reduction::premul_sum(ExactData::premul_factor)
                                                : Reduction(options_.op);
@@ -186,7 +226,7 @@ Result<std::uint64_t> measure_model(PerfJob& job) {
     if (!step) return step.error();
     if (explains && calls == Calls::in_turn) replay.explain(*step);
     step->bucket = bucket;
-    wrong += step->wrong;
+    wrong += step->measured.wrong;
     job.write(report.row(*step, first));
     first = false;
   }

@@ -92,6 +92,64 @@ Chart bandwidth_chart(const PerfOptions& options, const JobFacts& facts, const s
   return chart;
 }
 
+const char* const csv_columns =
+    "collective,ranks,bytes,count,dtype,op,in_place,transport,algorithm,lanes,time_us,p50_us,p99_us,algbw_GBps,"
+    "busbw_GBps,wrong,wire_bytes_per_rank";
+
+std::string csv_fields(const PerfOptions& options, const JobFacts& facts, const Measurement& m) {
+  const double bandwidth = algorithm_bandwidth(m.bytes, m.time_us);
+  return fmt::format("{},{},{},{},{},{},{},{},{},{},{:.3f},{:.3f},{:.3f},{:.6f},{:.6f},{},{}", name(options.collective),
+                     facts.ranks, m.bytes, m.count, name(options.type), op_word(options), m.in_place, facts.transport,
+                     csv_field(m.algorithm), facts.lanes, m.time_us, m.p50_us, m.p99_us, bandwidth,
+                     bandwidth * bus_factor(options.collective, facts.ranks),
+                     options.check ? fmt::format("{}", m.wrong) : "", m.wire_bytes_per_rank);
+}
+
+nlohmann::ordered_json json_object(const PerfOptions& options, const JobFacts& facts, const Measurement& m) {
+  const double bandwidth = algorithm_bandwidth(m.bytes, m.time_us);
+  nlohmann::ordered_json object{
+      {"collective", name(options.collective)},
+      {"ranks", facts.ranks},
+      {"bytes", m.bytes},
+      {"count", m.count},
+      {"dtype", name(options.type)},
+      {"op", op_word(options)},
+      {"in_place", m.in_place},
+      {"transport", facts.transport},
+      {"algorithm", m.algorithm},
+      {"lanes", facts.lanes},
+      {"time_us", rounded(m.time_us, 1e3)},
+      {"p50_us", rounded(m.p50_us, 1e3)},
+      {"p99_us", rounded(m.p99_us, 1e3)},
+      {"algbw_GBps", rounded(bandwidth, 1e6)},
+      {"busbw_GBps", rounded(bandwidth * bus_factor(options.collective, facts.ranks), 1e6)},
+      {"wrong", nullptr},
+      {"wire_bytes_per_rank", m.wire_bytes_per_rank},
+  };
+  if (options.check) object["wrong"] = m.wrong;
+  if (options.repetitions > 0) {
+    auto& each = object["repetitions_us"] = nlohmann::ordered_json::array();
+    for (const double us : m.repetitions_us) each.push_back(rounded(us, 1e3));
+  }
+  return object;
+}
+
+std::string plain_lines(const Measurement& m, double bus_factor) {
+  std::string text;
+  for (const double us : m.repetitions_us) {
+    const double each = algorithm_bandwidth(m.bytes, us);
+    text += fmt::format("{} {:.3f} {:.6f} {:.6f}\n", m.bytes, us, each, each * bus_factor);
+  }
+  return text;
+}
+
+std::string osu_header(std::string_view what, const PerfOptions& options, const JobFacts& facts) {
+  return fmt::format("# Fabring {} latency, {} ranks, {}, {}\n# Size       Avg Latency(us)\n", what, facts.ranks,
+                     name(options.type), op_word(options));
+}
+
+std::string osu_line(const Measurement& m) { return fmt::format("{:<12} {:>16.2f}\n", m.bytes, m.time_us); }
+
 std::string PerfReport::header() const {
   switch (options_.format) {
     case Format::plain:
@@ -99,12 +157,9 @@ std::string PerfReport::header() const {
     case Format::json:
       return "[\n";
     case Format::csv:
-      return "collective,ranks,bytes,count,dtype,op,in_place,transport,algorithm,lanes,time_us,p50_us,p99_us,algbw_"
-             "GBps,"
-             "busbw_GBps,wrong,wire_bytes_per_rank\n";
+      return std::string(csv_columns) + "\n";
     case Format::osu:
-      return fmt::format("# Fabring {} latency, {} ranks, {}, {}\n# Size       Avg Latency(us)\n",
-                         name(options_.collective), facts_.ranks, name(options_.type), op_word(options_));
+      return osu_header(name(options_.collective), options_, facts_);
     case Format::table:
       break;
   }
@@ -166,49 +221,17 @@ std::string PerfReport::size_done(const std::vector<Measurement>& measurements) 
       case Format::table:
         break;
       case Format::osu:
-        text += fmt::format("{:<12} {:>16.2f}\n", m.bytes, m.time_us);
+        text += osu_line(m);
         break;
       case Format::plain:
-        for (double us : m.repetitions_us) {
-          const double each = algorithm_bandwidth(m.bytes, us);
-          text += fmt::format("{} {:.3f} {:.6f} {:.6f}\n", m.bytes, us, each, each * factor);
-        }
+        text += plain_lines(m, factor);
         break;
       case Format::csv:
-        text += fmt::format("{},{},{},{},{},{},{},{},{},{},{:.3f},{:.3f},{:.3f},{:.6f},{:.6f},{},{}\n",
-                            name(options_.collective), facts_.ranks, m.bytes, m.count, name(options_.type),
-                            op_word(options_), m.in_place, facts_.transport, csv_field(m.algorithm), facts_.lanes,
-                            m.time_us, m.p50_us, m.p99_us, bandwidth, bandwidth * factor,
-                            options_.check ? fmt::format("{}", m.wrong) : "", m.wire_bytes_per_rank);
+        text += csv_fields(options_, facts_, m) + "\n";
         break;
-      case Format::json: {
-        nlohmann::ordered_json object{
-            {"collective", name(options_.collective)},
-            {"ranks", facts_.ranks},
-            {"bytes", m.bytes},
-            {"count", m.count},
-            {"dtype", name(options_.type)},
-            {"op", op_word(options_)},
-            {"in_place", m.in_place},
-            {"transport", facts_.transport},
-            {"algorithm", m.algorithm},
-            {"lanes", facts_.lanes},
-            {"time_us", rounded(m.time_us, 1e3)},
-            {"p50_us", rounded(m.p50_us, 1e3)},
-            {"p99_us", rounded(m.p99_us, 1e3)},
-            {"algbw_GBps", rounded(bandwidth, 1e6)},
-            {"busbw_GBps", rounded(bandwidth * factor, 1e6)},
-            {"wrong", nullptr},
-            {"wire_bytes_per_rank", m.wire_bytes_per_rank},
-        };
-        if (options_.check) object["wrong"] = m.wrong;
-        if (options_.repetitions > 0) {
-          auto& each = object["repetitions_us"] = nlohmann::ordered_json::array();
-          for (const double us : m.repetitions_us) each.push_back(rounded(us, 1e3));
-        }
-        text += (first_ ? "  " : ",\n  ") + object.dump();
+      case Format::json:
+        text += (first_ ? "  " : ",\n  ") + json_object(options_, facts_, m).dump();
         break;
-      }
     }
     first_ = false;
   }

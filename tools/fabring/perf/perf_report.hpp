@@ -2,8 +2,10 @@
 // How `fabring perf` prints its measurements, by format. Only rank 0 prints.
 
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "fabring/communicator.hpp"
@@ -62,6 +64,14 @@ class PredictionLines {
 
 /// Does it print p50 and p99?
 bool shows_percentiles(Format format);
+
+// A measurement in each format but the table, as every kind prints it. Fields of a kind's own come behind these.
+extern const char* const csv_columns;
+std::string csv_fields(const PerfOptions& options, const JobFacts& facts, const Measurement& measurement);
+nlohmann::ordered_json json_object(const PerfOptions& options, const JobFacts& facts, const Measurement& measurement);
+std::string plain_lines(const Measurement& measurement, double bus_factor);  ///< one for each repetition
+std::string osu_header(std::string_view what, const PerfOptions& options, const JobFacts& facts);
+std::string osu_line(const Measurement& measurement);
 
 /// busbw over the size, out of place and in place.
 Chart bandwidth_chart(const PerfOptions& options, const JobFacts& facts, const std::vector<Measurement>& measurements);

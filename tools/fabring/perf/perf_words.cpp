@@ -31,17 +31,20 @@ Status read_kind(const PerfWords& words, PerfOptions& options) {
       return wrong_argument("--plot: a barrier has no bandwidth to draw");
     return {};
   }
-  if (!words.collective.empty())
-    return wrong_argument(
-        fmt::format("{} goes with no collective of its own: leave out '{}'", option, words.collective));
+  const bool allreduce = words.collective == name(Collective::allreduce);
+  if (!words.collective.empty() && !(allreduce && options.kind == PerfKind::model))
+    return wrong_argument(fmt::format("{}: leave out '{}'",
+                                      words.guard ? "--guard goes with no collective of its own"
+                                                  : "--model measures allreduce, by which gradients are summed",
+                                      words.collective));
   if (words.guard && !options.model.empty())
     return wrong_argument("--guard and --model are two measurements: take one");
   if (!options.plot.empty()) return wrong_argument(fmt::format("--plot draws a collective over sizes, not {}", option));
-  const bool csv = options.format == Format::csv && options.kind == PerfKind::model;
-  if (options.format != Format::table && options.format != Format::json && !csv)
-    return wrong_argument(
-        fmt::format("--format: {} has table{} and json", option, options.kind == PerfKind::model ? ", csv" : ""));
-  if (options.kind == PerfKind::guard) return {};
+  if (options.kind == PerfKind::guard)
+    return options.format == Format::table || options.format == Format::json
+               ? Status()
+               : wrong_argument("--format: --guard has table and json");
+  options.in_place = true;
   if (auto gradients = model_gradients(options.model); !gradients) return gradients.error().with_prefix("--model: ");
   auto bucket = parse_size(words.bucket);
   if (!bucket) return bucket.error().with_prefix("--bucket: ");
@@ -53,7 +56,8 @@ Status read_kind(const PerfWords& words, PerfOptions& options) {
 // The table has both ways, and so have JSON and CSV beside a picture. Where one way is shown, a broadcast has a single
 // buffer, as where it is used (MPI_Bcast, torch.distributed.broadcast), and so all peers are measured.
 Status read_way(const PerfWords& words, PerfOptions& options) {
-  if (options.in_place && words.out_of_place) return wrong_argument("--in-place and --out-of-place: take one");
+  if (options.kind == PerfKind::sizes && options.in_place && words.out_of_place)
+    return wrong_argument("--in-place and --out-of-place: take one");
   const bool no_column = options.format == Format::plain || options.format == Format::osu;
   const bool one_way = options.format != Format::table && (no_column || options.plot.empty());
   if (options.kind == PerfKind::sizes && options.collective == Collective::broadcast && one_way)
@@ -103,15 +107,14 @@ Status refuse_unused(const PerfWords& words) {
       {PerfKind::guard, {"--no-check"}, "--guard compares times and checks no results"},
       {PerfKind::model, {"-b", "-e", "-f", "--sizes"}, "the sizes of --model are those of its gradients"},
       {PerfKind::model, {"-r"}, "an allreduce, which --model measures, has no root"},
-      {PerfKind::model, {"--reps", "--target-ms", "--cap-s"}, "-i says how many steps --model makes"},
-      {PerfKind::model, {"--in-place", "--out-of-place"}, "--model reduces gradients in place"},
+      {PerfKind::model, {"--out-of-place"}, "--model reduces gradients in place"},
   };
   for (const Unused& each : all)
     for (const char* const option : each.options)
       if (each.kind == kind && words.command->count(option) > 0)
         return wrong_argument(fmt::format("{} would do nothing: {}; leave it out", option, each.why));
   for (const char* const option : {"--target-ms", "--cap-s"})
-    if (kind == PerfKind::sizes && words.options.repetitions == 0 && words.command->count(option) > 0)
+    if (kind != PerfKind::guard && words.options.repetitions == 0 && words.command->count(option) > 0)
       return wrong_argument(fmt::format("{} is for repetitions: give --reps, or leave it out", option));
   return {};
 }

@@ -158,7 +158,9 @@ std::string model_report(Format format) {
   options.model = "resnet50";
   const JobFacts facts{4, 1, "tcp", 1, {}};
   const ModelReport report(options, facts, {161, 25'557'032});
-  const ModelStep buckets{Calls::buckets, 25U << 20, 5, 4'000'000, 2000, 3, 1900, 2400, 6'060'000, 0};
+  Measurement measured = sample(true);
+  measured.wire_bytes_per_rank = 6'060'000;
+  const ModelStep buckets{Calls::buckets, 25U << 20, 5, 3, measured};
   ModelStep tensors = buckets;
   tensors.kind = Calls::together;
   tensors.bucket = 0;
@@ -172,8 +174,7 @@ TEST(ModelReport, TheLeastIsOfWhatTravels) {
   JobFacts facts{4, 1, "tcp", 1, {}};
   facts.wire_type = DataType::bfloat16;
   const ModelReport report(options, facts, {161, 25'557'032});
-  const std::string row =
-      report.row({Calls::buckets, 25U << 20, 5, 4'000'000, 2000, 3, 1900, 2400, 3'030'000, 0}, true);
+  const std::string row = report.row({Calls::buckets, 25U << 20, 5, 3, sample(true)}, true);
   EXPECT_EQ(nlohmann::ordered_json::parse(row)["least_wire_bytes"], 3'000'000);
 }
 
@@ -216,6 +217,14 @@ TEST(ModelReport, ShowsBucketsBesideOneCallForEachTensor) {
   EXPECT_EQ(rows[0]["bucket"], 25 << 20);
   EXPECT_EQ(rows[1]["calls"], 161);
   EXPECT_EQ(rows[0]["least_wire_bytes"], 6'000'000);
+  for (const char* key :
+       {"collective", "ranks", "bytes", "count", "dtype", "op", "in_place", "transport", "algorithm", "lanes",
+        "time_us", "p50_us", "p99_us", "algbw_GBps", "busbw_GBps", "wrong", "wire_bytes_per_rank"})
+    EXPECT_TRUE(rows[0].contains(key)) << key;
+  EXPECT_EQ(rows[0]["collective"], "allreduce");
+  // One line for the size, as of a collective.
+  EXPECT_EQ(model_report(Format::plain), "4000000 2000.000 2.000000 3.000000\n");
+  EXPECT_THAT(tests::lines(model_report(Format::osu)), testing::SizeIs(3));
   const auto csv = tests::lines(model_report(Format::csv));
   ASSERT_EQ(csv.size(), 3U);
   EXPECT_EQ(std::count(csv[0].begin(), csv[0].end(), ','), std::count(csv[1].begin(), csv[1].end(), ','));

@@ -156,6 +156,15 @@ TEST(PerfRun, WhatIsInterruptedEndsByThatSignal) {
   EXPECT_EQ(program.wait().code, 128 + SIGTERM);
 }
 
+TEST(PerfRun, AModelIsMeasuredByTheWordsOfACollective) {
+  const auto result = run({"perf", "allreduce", "--model", "4x1000", "-n", "2", "--transport", "tcp", "--in-place",
+                           "--reps", "3", "--target-ms", "2", "--format", "plain"});
+  ASSERT_EQ(result.code, 0) << result.err;
+  const auto rows = lines(result.out);
+  ASSERT_EQ(rows.size(), 3U) << result.out;
+  for (const std::string& row : rows) EXPECT_THAT(row, testing::MatchesRegex("16000 [0-9.]+ [0-9.]+ [0-9.]+"));
+}
+
 TEST(PerfRun, ASizeOfLessThanAnElementForEachRankIsMeasuredOnce) {
   const auto result =
       run({"perf", "all_gather", "-n", "2", "--transport", "tcp", "--sizes", "4,8,16", "-i", "1", "--json"});
@@ -265,9 +274,9 @@ TEST(PerfRun, OptionsThatWouldDoNothingAreRefused) {
            {{"perf", "--guard", "-n", "2", "-i", "50"}, "-i would do nothing"},
            {{"perf", "--guard", "-n", "2", "--in-place"}, "--in-place would do nothing"},
            {{"perf", "--guard", "-n", "2", "--no-check"}, "--no-check would do nothing"},
-           {{"perf", "--model", "4x1000", "-n", "2", "--reps", "5"}, "--reps would do nothing"},
-           {{"perf", "--model", "4x1000", "-n", "2", "--target-ms", "200"}, "--target-ms would do nothing"},
-           {{"perf", "--model", "4x1000", "-n", "2", "--cap-s", "2"}, "--cap-s would do nothing"},
+           {{"perf", "broadcast", "--model", "4x1000", "-n", "2"}, "leave out 'broadcast'"},
+           {{"perf", "--model", "4x1000", "-n", "2", "--target-ms", "200"}, "give --reps"},
+           {{"perf", "--model", "4x1000", "-n", "2", "--out-of-place"}, "--out-of-place would do nothing"},
            {{"perf", "--model", "4x1000", "-n", "2", "--sizes", "4"}, "--sizes would do nothing"},
            {{"perf", "--model", "4x1000", "-n", "2", "-e", "4"}, "-e would do nothing"},
            {{"perf", "--model", "4x1000", "-n", "2", "-r", "1"}, "-r would do nothing"},

@@ -222,8 +222,8 @@ TEST(ModelReport, ShowsBucketsBesideOneCallForEachTensor) {
         "time_us", "p50_us", "p99_us", "algbw_GBps", "busbw_GBps", "wrong", "wire_bytes_per_rank"})
     EXPECT_TRUE(rows[0].contains(key)) << key;
   EXPECT_EQ(rows[0]["collective"], "allreduce");
-  // One line for the size, as of a collective.
-  EXPECT_EQ(model_report(Format::plain), "4000000 2000.000 2.000000 3.000000\n");
+  // Lines of one way only, as of a collective.
+  EXPECT_EQ(model_report(Format::plain), "4000000 2000.000 2.000000 3.000000\n4000000 2500.000 1.600000 2.400000\n");
   EXPECT_THAT(tests::lines(model_report(Format::osu)), testing::SizeIs(3));
   const auto csv = tests::lines(model_report(Format::csv));
   ASSERT_EQ(csv.size(), 3U);

@@ -28,10 +28,13 @@ void JobSupervisor::mark_ended(int rank) {
 }
 
 void JobSupervisor::pronounce(const Verdict& verdict) {
-  waits_.reset();
+  const std::optional<Verdict> earlier = std::exchange(waits_, {});
   code_ = verdict.code;
   may_be_a_victim_ = verdict.exited;
   note(verdict);
+  // Its code is not the job's, but it was the first that was heard: who looks for the cause must know of it.
+  if (earlier && !verdict.exited)
+    note({earlier->code, earlier->text + " just before that, perhaps because of it", earlier->since, true});
   for (const Verdict& other : std::exchange(beside_, {}))
     if (may_be_a_victim_) note(other);
   deadline_ = verdict.since + options_.grace;

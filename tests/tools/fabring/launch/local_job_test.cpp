@@ -182,14 +182,16 @@ TEST_F(Supervision, WhatSurvivorsExitWithWaitsForTheRankThatWasKilled) {
   EXPECT_EQ(job.deadline(), start + std::chrono::milliseconds(250)) << "somebody must come back to it";
   job.ended(2, 7, {0, SIGKILL}, start + std::chrono::milliseconds(2));
   EXPECT_EQ(job.code(), 137);
-  EXPECT_THAT(said, ElementsAre(testing::HasSubstr("rank 2 (pid 7) was killed")));
+  EXPECT_THAT(said, ElementsAre(testing::HasSubstr("rank 2 (pid 7) was killed"),
+                                "rank 0 (pid 5) exited with status 3 just before that, perhaps because of it"));
 }
 
 TEST_F(Supervision, WhatSurvivorsExitWithWaitsForTheHostThatWasLost) {
   job.ended(0, 5, exit(4), start);
   job.lost({1, 2}, "host b: gone", 3, start);
   EXPECT_EQ(job.code(), 3);
-  EXPECT_THAT(said, ElementsAre("host b: gone"));
+  EXPECT_THAT(
+      said, ElementsAre("host b: gone", "rank 0 (pid 5) exited with status 4 just before that, perhaps because of it"));
 }
 
 TEST_F(Supervision, OfRanksThatExitTheFirstIsNamedWhenNobodyElseIsLeftOrItsMomentIsOver) {

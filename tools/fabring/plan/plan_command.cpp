@@ -34,7 +34,7 @@ struct PlanOptions {
   std::string collective, nodes, algorithm = "auto", type = "float32", op, count, load, output,
                                  machine = "loopback-tcp";
   int ranks = 0, rank = -1, root = 0;
-  bool check_only = false, json = false, explain = false;
+  bool check_only = false, all = false, json = false, explain = false;
 };
 
 struct World {
@@ -246,14 +246,18 @@ int show(const PlanOptions& options, const World& world, Output& out) {
     out.write(world.title + world.prices);
   }
   if (!options.check_only && !options.json) {
-    constexpr int most_printed = 8;  // ranks; more of them say nothing new
+    constexpr int most_unasked = 8;  // ranks; on a screen more of them say nothing new
+    const bool all = options.all || world.ranks() <= most_unasked || (!options.output.empty() && options.output != "-");
     for (Rank rank = 0; rank < world.ranks(); ++rank) {
-      if (options.rank >= 0 ? rank != options.rank : world.ranks() > most_printed) continue;
+      if (options.rank >= 0 ? rank != options.rank : !all) continue;
       out.write(fmt::format("\nrank {} on node {}:\n{}", rank, world.node_of[static_cast<std::size_t>(rank)],
                             describe_steps(world.plans[static_cast<std::size_t>(rank)])));
     }
-    if (options.rank < 0 && world.ranks() > most_printed)
-      out.write(fmt::format("\n(steps of {} ranks not printed; choose one with --rank)\n", world.ranks()));
+    if (options.rank < 0 && !all)
+      out.write(
+          fmt::format("\n(steps of {} ranks not printed: --rank R has those of one, --all and --output FILE of all, "
+                      "--json as JSON)\n",
+                      world.ranks()));
     out.write("\n" + describe_world(world.plans, world.node_of, world.count, size_of(world.type)));
   }
   const bool too_much = !proof && proof.error().code() == ErrorCode::unsupported;  // which says nothing of the plans
@@ -357,10 +361,12 @@ void add_plan(CLI::App& app, Session& session) {
       ->type_name("R");
   command->add_option("-d,--datatype", options->type, "Element type (float32)")->type_name("TYPE");
   command->add_option("-o,--op", options->op, "sum (the default), prod, min, max, avg")->type_name("OP");
-  command->add_option("--rank", options->rank, "Print the steps of this rank only")
-      ->check(between(0, 4095))
-      ->type_name("R");
-  command->add_flag("--check", options->check_only, "Print the proof only");
+  CLI::Option* rank = command->add_option("--rank", options->rank, "Print the steps of this rank only");
+  rank->check(between(0, 4095))->type_name("R");
+  CLI::Option* check = command->add_flag("--check", options->check_only, "Print the proof only");
+  command->add_flag("--all", options->all, "Print the steps of all ranks, also of more than 8 (as in a file)")
+      ->excludes(check)
+      ->excludes(rank);
   command->add_flag("--explain", options->explain, "Also the prices of all algorithms, and why one is chosen");
   command->add_flag("--json", options->json, "Write the plans of all ranks as JSON, with --check the proof");
   command->add_option("--load", options->load, "Take the plans from a file that --json wrote")->type_name("FILE");

@@ -19,6 +19,7 @@
 namespace fabring::tests {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
@@ -82,6 +83,31 @@ TEST(Plan, OfOneRankOrTheProofAlone) {
   EXPECT_EQ(proof.code, 0) << proof.err;
   EXPECT_EQ(lines(proof.out).size(), 3U) << proof.out;
   EXPECT_THAT(proof.out, HasSubstr("proved: "));
+}
+
+TEST(Plan, StepsOfManyRanksArePrintedWhenAskedForOrIntoAFile) {
+  const std::vector<std::string> words{"plan", "broadcast", "-n", "12", "--algorithm", "binomial"};
+  const auto with = [&words](const std::vector<std::string>& more) {
+    std::vector<std::string> all = words;
+    all.insert(all.end(), more.begin(), more.end());
+    return run(all);
+  };
+  const auto unasked = with({});
+  EXPECT_EQ(unasked.code, 0) << unasked.err;
+  EXPECT_THAT(unasked.out, HasSubstr("(steps of 12 ranks not printed: --rank R has those of one, --all and"));
+  EXPECT_THAT(unasked.out, Not(HasSubstr("rank 11 on node 0:")));
+
+  const auto asked = with({"--all"});
+  EXPECT_EQ(asked.code, 0) << asked.err;
+  EXPECT_THAT(asked.out, AllOf(HasSubstr("\nrank 0 on node 0:\n"), HasSubstr("\nrank 11 on node 0:\n")));
+  EXPECT_THAT(asked.out, Not(HasSubstr("not printed")));
+
+  const std::string file = testing::TempDir() + "steps_" + std::to_string(::getpid()) + ".txt";
+  ASSERT_EQ(with({"--output", file}).code, 0);
+  std::ifstream in(file);
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(in), {}), asked.out);
+  std::remove(file.c_str());
+  EXPECT_EQ(with({"--all", "--rank", "3"}).code, 2);
 }
 
 TEST(Plan, EveryFormIsProvedForUnequalNodes) {

@@ -32,6 +32,7 @@ std::string_view level_name(LogLevel level) {
 
 thread_local bool line_may_wait = true;
 std::atomic<std::uint64_t> dropped_lines{0};
+std::atomic<std::uint64_t> warning_lines{0};
 
 // A terminal took the begin of a line only: the next one begins with the end of that.
 std::atomic<bool> line_is_open{false};
@@ -74,11 +75,13 @@ std::string begin_of(LogLevel level, int rank) {
 
 void Log::never_wait() { line_may_wait = false; }
 bool Log::may_wait() { return line_may_wait; }
+std::uint64_t Log::warnings_written() { return warning_lines; }
 
 Log::Log(LogLevel level, int rank, Sink sink) : level_(level), rank_(rank), sink_(std::move(sink)) {}
 
 void Log::write(LogLevel level, std::string_view text) const {
   if (!wants(level)) return;
+  if (level <= LogLevel::warning) ++warning_lines;
   std::string line = begin_of(level, rank_).append(text);
   if (sink_) {
     sink_(level, line);

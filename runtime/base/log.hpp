@@ -4,6 +4,7 @@
 // somebody does; but not in a thread that others would take for dead meanwhile.
 
 #include <atomic>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -28,6 +29,8 @@ class Log {
   /// part of the rest, and cuts those that are longer than a pipe takes in one piece. The next line of any thread says
   /// how many were dropped.
   static void never_wait();
+  /// How many lines of level warning or error this process has written.
+  static std::uint64_t warnings_written();
   /// May lines of the calling thread wait? For tests.
   static bool may_wait();
 

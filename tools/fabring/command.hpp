@@ -24,6 +24,7 @@ enum ExitCode : int {
 struct Session {
   std::vector<std::string> arguments;  ///< after the program's name and before "--"
   std::vector<std::string> command;    ///< after "--"
+  bool strict = false;                 ///< a warning that was printed is a failure
   int exit_code = exit_fine;
 };
 

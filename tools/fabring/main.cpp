@@ -15,6 +15,7 @@
 #include "fabring/version.hpp"
 #include "runtime/base/nearest_name.hpp"
 #include "tools/fabring/command.hpp"
+#include "tools/fabring/common_options.hpp"
 #include "tools/fabring/doctor/doctor_command.hpp"
 #include "tools/fabring/help_text.hpp"
 #include "tools/fabring/launch/launcher_words.hpp"
@@ -97,6 +98,7 @@ int run(int argc, char** argv) {
   add_status(app, session);
   add_topo(app, session);
   add_agent(app, session);
+  add_strict(app, session);
   app.footer(
       "Exit codes: 0 fine, 1 wrong results or a critical finding, 2 usage, 3 could not run.\n"
       "Example: fabring run -n 4 -- ./my_program");
@@ -112,6 +114,7 @@ int run(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return usage_error(app, session, error);
   }
+  apply_strict(session);
   return session.exit_code;
 }
 

@@ -6,6 +6,8 @@
 
 #include <cerrno>
 #include <cstring>
+#include <mutex>
+#include <set>
 
 namespace fabring::tools {
 
@@ -15,10 +17,28 @@ Status check_picture(const std::string& option, const std::string& path, const s
           option + " -: stdout is for the report; name a file, or one for the report with --output"};
 }
 
+namespace {
+
+// Those that have made a file.
+std::mutex made_mutex;
+std::set<Output*> made_outputs;
+
+}  // namespace
+
 Output::~Output() {
   if (file_ == stdout) return;
-  if (made_ && !written_) ::unlink(path_.c_str());
+  if (made_) {
+    const std::lock_guard lock(made_mutex);
+    made_outputs.erase(this);
+    if (!written_) ::unlink(path_.c_str());
+  }
   std::fclose(file_);
+}
+
+void Output::take_away_unwritten() {
+  const std::lock_guard lock(made_mutex);
+  for (const Output* output : made_outputs)
+    if (!output->written_) ::unlink(output->path_.c_str());
 }
 
 Status Output::open(const std::string& path, const std::string& option) {
@@ -37,6 +57,10 @@ Status Output::open(const std::string& path, const std::string& option) {
   file_ = file;
   path_ = path;
   option_ = option;
+  if (made_) {
+    const std::lock_guard lock(made_mutex);
+    made_outputs.insert(this);
+  }
   return {};
 }
 

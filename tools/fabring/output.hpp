@@ -2,6 +2,7 @@
 // Output: where a subcommand writes what it makes: a file, or stdout. It is opened before the work, so that what cannot
 // be written is said at once, and touched only by the first write: what fails in between costs nobody a file.
 
+#include <atomic>
 #include <cstdio>
 #include <string>
 
@@ -26,12 +27,14 @@ class Output {
   void write(const std::string& text);
   /// Errors: what was written did not get there (disk full, closed pipe).
   Status finish();
+  /// For a process that ends as it is: takes away what any of them has made and nothing was written to.
+  static void take_away_unwritten();
 
  private:
   std::FILE* file_ = stdout;
   std::string path_, option_;
-  bool made_ = false;     // by open()
-  bool written_ = false;  // by write()
+  bool made_ = false;                  // by open()
+  std::atomic<bool> written_ = false;  // by write()
 };
 
 /// invalid_argument: a picture ("--svg -") would follow the report on stdout. Fine where `output` names a file for

@@ -15,6 +15,11 @@ void put(const std::string& text) {
   [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text.data(), text.size());
 }
 
+bool can_be_erased() {
+  const char* terminal = std::getenv("TERM");
+  return ::isatty(STDERR_FILENO) != 0 && terminal != nullptr && std::string_view(terminal) != "dumb";
+}
+
 // A line that is wrapped could not be taken back as one.
 std::size_t columns() {
   winsize size{};
@@ -23,9 +28,11 @@ std::size_t columns() {
 
 }  // namespace
 
-ProgressLine::ProgressLine(const std::string& subcommand) : head_("fabring " + subcommand + ": ") {
-  const char* terminal = std::getenv("TERM");
-  on_terminal_ = ::isatty(STDERR_FILENO) != 0 && terminal != nullptr && std::string_view(terminal) != "dumb";
+ProgressLine::ProgressLine(const std::string& subcommand)
+    : head_("fabring " + subcommand + ": "), on_terminal_(can_be_erased()) {}
+
+void ProgressLine::clear_any() {
+  if (can_be_erased()) put(std::string(erase_line));
 }
 
 void ProgressLine::show(const std::string& text) {

@@ -18,10 +18,12 @@ class ProgressLine {
   void show(const std::string& text);
   /// Before anything else is written to the terminal.
   void clear();
+  /// The same for who does not know whether there is one.
+  static void clear_any();
 
  private:
   const std::string head_;
-  bool on_terminal_ = false;
+  const bool on_terminal_;
   bool shown_ = false;
 };
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 #include <functional>
+#include <iostream>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -11,15 +12,15 @@
 #include "runtime/bootstrap/environment_config.hpp"
 #include "runtime/startup/config_check.hpp"
 #include "tools/fabring/command.hpp"
+#include "tools/fabring/common_options.hpp"
 #include "tools/fabring/output.hpp"
+#include "tools/fabring/work_limit.hpp"
 
 namespace fabring::tools {
 namespace {
 
-struct SettingsOptions {
-  bool json = false;
+struct SettingsOptions : CommonOptions {
   bool markdown = false;
-  std::string output;
 };
 
 struct SettingRow {
@@ -110,6 +111,24 @@ std::string as_text(const std::vector<SettingRow>& rows) {
   return text;
 }
 
+// Why the values are these: who was asked, in which order, and what of it was there.
+std::string looked_for(const std::vector<SettingRow>& rows, const Status& launch) {
+  std::vector<std::string> own, launchers;
+  for (const SettingRow& row : rows) {
+    if (row.source == source_of(row.name))
+      own.push_back(row.name);
+    else if (row.source != "default")
+      launchers.push_back(fmt::format("{} from {}", row.name, row.source));
+  }
+  const auto listed = [](const std::vector<std::string>& all) {
+    return all.empty() ? std::string("none here") : fmt::format("{}", fmt::join(all, ", "));
+  };
+  return fmt::format(
+      "\nA value is the first that there is of: a FABRING_* of the environment ({}); what a launcher says ({}); the "
+      "default.\n{}",
+      listed(own), listed(launchers), launch.ok() ? "" : launch.message() + "\n");
+}
+
 int run(const SettingsOptions& options) {
   Output out;
   Status launch;
@@ -119,9 +138,11 @@ int run(const SettingsOptions& options) {
     complain("settings", status.message());
     return exit_could_not_run;
   }
-  out.write(options.markdown ? settings_markdown() : options.json ? as_json(rows) : as_text(rows));
+  const std::string why = options.explain && !options.markdown ? looked_for(rows, launch) : "";
+  out.write(options.markdown ? settings_markdown() : options.json ? as_json(rows) : as_text(rows) + why);
+  if (options.json) std::cerr << why;  // stdout is JSON and nothing else
   for (const std::string& problem : problems) complain("settings", problem);
-  if (!launch.ok() && !options.markdown) complain("settings", "note: " + launch.message());
+  if (!launch.ok() && !options.markdown && !options.explain) complain("settings", "note: " + launch.message());
   if (Status status = out.finish(); !status) {
     complain("settings", status.message());
     return exit_could_not_run;
@@ -134,14 +155,18 @@ int run(const SettingsOptions& options) {
 void add_settings(CLI::App& app, Session& session) {
   auto options = std::make_shared<SettingsOptions>();
   CLI::App* command = app.add_subcommand("settings", "Every setting: its value, where it came from, what it does");
-  command->add_flag("--json", options->json, "As a JSON array");
   command->add_flag("--markdown", options->markdown, "The table of all settings for the documentation");
-  command->add_option("--output", options->output, "Write to a file")->type_name("FILE");
+  add_common_options(*command, *options,
+                     {.json = "As a JSON array",
+                      .explain = "Also where values were looked for, and which launcher is seen here (with --json on "
+                                 "stderr)"});
   command->footer(
       "Exit code 1: a FABRING_* variable is unknown or has a value that no rank takes; in the JSON its row has an "
       "error.\n"
       "Example: FABRING_TRANSPORT=tcp fabring settings");
-  command->callback([options, &session] { session.exit_code = run(*options); });
+  command->callback([options, &session] {
+    session.exit_code = run_within(options->timeout_s, "settings", [&] { return run(*options); });
+  });
 }
 
 }  // namespace fabring::tools

@@ -35,6 +35,17 @@ TEST(SettingsCommand, WithoutALauncherItStillAnswers) {
   EXPECT_THAT(result.err, HasSubstr("no rank"));
 }
 
+TEST(SettingsCommand, ExplainsWhereValuesWereLookedFor) {
+  const std::map<std::string, std::string> rank{
+      {"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "h"}, {"FABRING_TIMEOUT", "90s"}};
+  const char* text =
+      "a FABRING_* of the environment (FABRING_TIMEOUT); what a launcher says (FABRING_RANK from torchrun";
+  EXPECT_THAT(run({"settings", "--explain"}, rank).out, HasSubstr(text));
+  const auto json = run({"settings", "--explain", "--json"}, rank);
+  EXPECT_TRUE(nlohmann::json::accept(json.out));
+  EXPECT_THAT(json.err, HasSubstr(text));
+}
+
 TEST(SettingsCommand, BadVariablesAreAllNamedAndTheRestIsShown) {
   const auto result = run({"settings"}, {{"FABRING_RNAK", "1"}, {"FABRING_LOG", "loud"}, {"FABRING_DEPTH", "4"}});
   EXPECT_EQ(result.code, 1);

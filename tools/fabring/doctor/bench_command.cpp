@@ -145,6 +145,7 @@ int measure(const BenchOptions& options) {
     return exit_usage;
   }
   if (!options.transport.empty()) config->transport = options.transport;
+  if (options.report.explain) config->explain = true;
   config->rendezvous_timeout = std::min(config->rendezvous_timeout, limit / 2);
   config->timeout = std::min(config->timeout, limit);
   const std::chrono::milliseconds least(2000);  // of that setting
@@ -265,7 +266,8 @@ void add_doctor_bench(CLI::App& doctor, Session& session) {
       ->type_name("MS");
   command->add_option("--svg", options->svg, "Draw the matrices as heat maps")->type_name("F.svg");
   command->add_option("--transport", options->transport, "As FABRING_TRANSPORT")->type_name("LIST");
-  add_report_options(*command, options->report, 60);
+  add_report_options(*command, options->report, 60,
+                     "Why this transport and these cards, on stderr (FABRING_EXPLAIN); lists what is fine too");
   command->footer(
       "On several hosts the first rank of each takes part, else all ranks; no two pairs share one at a time.\n"
       "Where ranks use several network cards, each is then measured alone and compared with the others.\n"

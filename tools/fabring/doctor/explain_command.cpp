@@ -9,19 +9,19 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "tools/fabring/common_options.hpp"
 #include "tools/fabring/doctor/doctor_command.hpp"
 #include "tools/fabring/doctor/explanations.hpp"
 #include "tools/fabring/doctor/report.hpp"
 #include "tools/fabring/output.hpp"
+#include "tools/fabring/work_limit.hpp"
 #include "tools/fabring/wrapped_text.hpp"
 
 namespace fabring::tools {
 namespace {
 
-struct ExplainOptions {
+struct ExplainOptions : CommonOptions {
   std::vector<std::string> words;
-  bool json = false;
-  std::string output;
 };
 
 std::vector<std::string> lines_of(std::string_view text) {
@@ -89,7 +89,7 @@ Answer about_log(std::istream& log, const std::string& name) {
   const auto hits = explain_log(log);
   answer.known = !hits.empty();
   if (log.bad())
-    complain("doctor explain", name + ": reading it failed before its end; what stands behind is not explained");
+    warn("doctor explain", name + ": reading it failed before its end; what stands behind is not explained");
   for (const LogHit& hit : hits) {
     answer.text +=
         wrapped(fmt::format("{}:{}{} ({})", name, hit.line,
@@ -157,10 +157,12 @@ void add_doctor_explain(CLI::App& doctor, Session& session) {
                    "A code (4126, FI_ENODATA, peer_lost, ncclRemoteError), a message, or a log file; - is stdin")
       ->required()
       ->type_name("CODE|LOGFILE");
-  command->add_flag("--json", options->json, "As a JSON array");
-  command->add_option("--output", options->output, "Write to a file")->type_name("FILE");
+  add_common_options(*command, *options,
+                     {.json = "As a JSON array", .explain = "Causes and remedies, which are printed without it too"});
   command->footer("Exit code 3: nothing is known about it.\nExample: fabring doctor explain 4126");
-  command->callback([options, &session] { session.exit_code = run(*options); });
+  command->callback([options, &session] {
+    session.exit_code = run_within(options->timeout_s, "doctor explain", [&] { return run(*options); });
+  });
 }
 
 }  // namespace fabring::tools

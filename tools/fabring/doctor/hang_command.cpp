@@ -111,7 +111,8 @@ void add_doctor_hang(CLI::App& doctor, Session& session) {
       ->check(between(0.0, 86400.0))
       ->capture_default_str()
       ->type_name("S");
-  add_report_options(*command, options->report, 12);
+  add_report_options(*command, options->report, 12,
+                     "Why a rank counts as standing still or not: lists what is fine too");
   command->footer(
       "Needs no set-up: it asks the ranks of this host (same user) over unix sockets, and through them the others.\n"
       "Exit codes: 0 no cause that is certain, 1 a cause was named, 2 usage, 3 no job, or none that can be asked.\n"

@@ -75,7 +75,8 @@ void add_doctor_host(CLI::App& doctor, Session& session) {
   auto options = std::make_shared<ReportOptions>();
   CLI::App* command =
       doctor.add_subcommand("host", "This host: limits, memory, cards, network, providers, environment");
-  add_report_options(*command, *options, 1.8);
+  add_report_options(*command, *options, 1.8,
+                     "Which transport, interface and cards a job would take, and why: lists what is fine too");
   command->footer(
       "Needs no network, no other host and no root; as root it checks a little more.\n"
       "Example: fabring doctor host --json --strict");

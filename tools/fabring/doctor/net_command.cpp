@@ -276,7 +276,8 @@ void add_doctor_net(CLI::App& doctor, Session& session) {
                    "Start N ranks on this host; without it the environment says which rank this is")
       ->check(between(1, 4096))
       ->type_name("N");
-  add_report_options(*command, options->report, 20);
+  add_report_options(*command, options->report, 20,
+                     "Over which interfaces and networks every pair was reached: lists what is fine too");
   command->footer(
       "Every pair, both ways, at every port that a job would use: the control plane's, one on each network card, "
       "and\n"

@@ -6,7 +6,6 @@
 #include <nlohmann/json.hpp>
 
 #include "tools/fabring/command.hpp"
-#include "tools/fabring/option_checks.hpp"
 #include "tools/fabring/wrapped_text.hpp"
 
 namespace fabring::tools {
@@ -61,16 +60,14 @@ std::string summary(const Report& report) {
 
 }  // namespace
 
-void add_report_options(CLI::App& command, ReportOptions& options, double timeout_s) {
+void add_report_options(CLI::App& command, ReportOptions& options, double timeout_s, const std::string& explain) {
   options.timeout_s = timeout_s;
-  command.add_flag("--json", options.json, "As JSON (docs/doctor.md has the schema)");
+  add_common_options(command, options,
+                     {.json = "As JSON (docs/doctor.md has the schema)",
+                      .explain = explain,
+                      .timeout = "Seconds after which what is left counts as not checked"});
   command.add_flag("--strict", options.strict, "A warning is a failure too: exit code 1");
   command.add_flag("--all", options.all, "List what is fine too");
-  command.add_option("--output", options.output, "Write to a file")->type_name("FILE");
-  command.add_option("--timeout", options.timeout_s, "Seconds after which what is left counts as not checked")
-      ->type_name("S")
-      ->check(between(0.001, 86400.0))
-      ->capture_default_str();
 }
 
 std::string report_text(const Report& report, bool all) {
@@ -129,7 +126,7 @@ bool open_report(Output& out, const std::string& part, const ReportOptions& opti
 
 int deliver(const Report& report, const nlohmann::ordered_json& json, const ReportOptions& options, Output& out) {
   out.write(options.json ? json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n"
-                         : report_text(report, options.all));
+                         : report_text(report, options.all || options.explain));
   if (const Status status = out.finish(); !status.ok()) {
     complain("doctor " + report.part, status.message());
     return exit_could_not_run;

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "tools/fabring/common_options.hpp"
 #include "tools/fabring/doctor/finding.hpp"
 #include "tools/fabring/output.hpp"
 
@@ -26,16 +27,14 @@ struct Report {
 };
 
 /// What every part of doctor takes on the command line.
-struct ReportOptions {
-  bool json = false;
+struct ReportOptions : CommonOptions {
   bool strict = false;
   bool all = false;  ///< list what is fine too
-  std::string output;
-  double timeout_s = 0;
 };
 
-/// --json, --strict, --all, --output and --timeout, with its default.
-void add_report_options(CLI::App& command, ReportOptions& options, double timeout_s);
+/// The common options, --strict and --all; --timeout with its default, and what --explain says here. It lists what is
+/// fine too, since that is where the choices and their reasons are.
+void add_report_options(CLI::App& command, ReportOptions& options, double timeout_s, const std::string& explain);
 
 /// For people. What is fine is one line that counts it, or with `all` one line each.
 std::string report_text(const Report& report, bool all);

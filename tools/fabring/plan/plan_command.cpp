@@ -20,21 +20,22 @@
 #include "runtime/startup/machine_file.hpp"
 #include "simulation/schedule.hpp"
 #include "tools/fabring/command.hpp"
+#include "tools/fabring/common_options.hpp"
 #include "tools/fabring/operand_words.hpp"
 #include "tools/fabring/option_checks.hpp"
 #include "tools/fabring/output.hpp"
 #include "tools/fabring/plan/node_layout.hpp"
 #include "tools/fabring/plan/proof_json.hpp"
 #include "tools/fabring/simulate/prices.hpp"
+#include "tools/fabring/work_limit.hpp"
 
 namespace fabring::tools {
 namespace {
 
-struct PlanOptions {
-  std::string collective, nodes, algorithm = "auto", type = "float32", op, count, load, output,
-                                 machine = "loopback-tcp";
+struct PlanOptions : CommonOptions {
+  std::string collective, nodes, algorithm = "auto", type = "float32", op, count, load, machine = "loopback-tcp";
   int ranks = 0, rank = -1, root = 0;
-  bool check_only = false, all = false, json = false, explain = false;
+  bool check_only = false, all = false;
 };
 
 struct World {
@@ -367,14 +368,17 @@ void add_plan(CLI::App& app, Session& session) {
   command->add_flag("--all", options->all, "Print the steps of all ranks, also of more than 8 (as in a file)")
       ->excludes(check)
       ->excludes(rank);
-  command->add_flag("--explain", options->explain, "Also the prices of all algorithms, and why one is chosen");
-  command->add_flag("--json", options->json, "Write the plans of all ranks as JSON, with --check the proof");
   command->add_option("--load", options->load, "Take the plans from a file that --json wrote")->type_name("FILE");
-  command->add_option("--output", options->output, "Write to a file")->type_name("FILE");
+  add_common_options(*command, *options,
+                     {.json = "Write the plans of all ranks as JSON, with --check the proof",
+                      .explain = "Also the prices of all algorithms, and why one is chosen"});
   command->footer(
-      "Exit codes: 1 the plans are wrong (the proof says where), 3 could not run, or too much to prove.\n"
+      "Exit codes: 1 the plans are wrong (the proof says where), 3 could not run, or too much to prove or to do in "
+      "time.\n"
       "Example: fabring plan allreduce --nodes 2,2 --algorithm hierarchical --rank 0");
-  command->callback([options, &session] { session.exit_code = run(*options, session); });
+  command->callback([options, &session] {
+    session.exit_code = run_within(options->timeout_s, "plan", [&] { return run(*options, session); });
+  });
 }
 
 }  // namespace fabring::tools

@@ -26,6 +26,7 @@
 #include "tools/fabring/simulate/prices.hpp"
 #include "tools/fabring/simulate/simulate_options.hpp"
 #include "tools/fabring/simulate/simulate_report.hpp"
+#include "tools/fabring/work_limit.hpp"
 
 namespace fabring::tools {
 namespace {
@@ -385,14 +386,15 @@ void add_simulate(CLI::App& app, Session& session) {
   option("--measured", options->measured, "Compare with what fabring perf --format json wrote", "F");
   option("--plot", options->plot, "Write the table as an SVG chart (with --scale that of the last size)", "F.svg");
   option("--links", options->links, "Write the bytes of the last size from node to node as an SVG picture", "F.svg");
-  option("--output", options->output, "Write to a file", "FILE");
-  command->add_flag("--json", options->json, "JSON instead of a table");
-  command->add_flag("--explain", options->explain, "Also the prices, and why the fastest wins");
+  add_common_options(*command, *options,
+                     {.json = "JSON instead of a table", .explain = "Also the prices, and why the fastest wins"});
   command->add_flag("--show-machine", options->show_machine, "Print the machine as JSON, to start a description from");
   command->footer(
       "Nothing is sent. Symmetric worlds are simulated by one node that stands for all.\n"
       "Example: fabring simulate allreduce --scale 8,64,512,4096,16384 --machine efa-400 --sizes 64M --plot scale.svg");
-  command->callback([options, &session] { session.exit_code = run(*options, session); });
+  command->callback([options, &session] {
+    session.exit_code = run_within(options->timeout_s, "simulate", [&] { return run(*options, session); });
+  });
 }
 
 }  // namespace fabring::tools

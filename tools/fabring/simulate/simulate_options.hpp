@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tools/fabring/command.hpp"
+#include "tools/fabring/common_options.hpp"
 #include "tools/fabring/simulate/forecast.hpp"
 #include "tools/fabring/simulate/measured_times.hpp"
 
@@ -14,13 +15,13 @@ namespace fabring::tools {
 inline constexpr int most_simulated_ranks = most_measured_ranks;
 
 /// As they were written.
-struct SimulateOptions {
+struct SimulateOptions : CommonOptions {
   std::string collective, machine = "100g", sizes = "1K,16K,256K,4M,64M", algorithm, scale, stragglers, plot, links,
-                          model, bucket = "25M", measured, output;
+                          model, bucket = "25M", measured;
   int nodes = 1, ranks_per_node = 8;
   double compute_ms = 0;
   std::uint64_t seed = 1;
-  bool json = false, explain = false, show_machine = false;
+  bool show_machine = false;
 };
 
 /// What was asked for, understood.

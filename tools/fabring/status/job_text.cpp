@@ -200,6 +200,16 @@ std::string job_text(const JobPicture& job) {
   return text;
 }
 
+std::string asked_text(const JobPicture& job) {
+  std::vector<Rank> here, elsewhere;
+  for (const RankPicture& rank : job.ranks) (rank.local ? here : elsewhere).push_back(rank.rank);
+  std::string text = fmt::format("asked over unix sockets of this host: {}", here.empty() ? "nobody" : rank_list(here));
+  if (!elsewhere.empty() && job.asked >= 0)
+    text += fmt::format("; what {} do was asked of rank {}, over the control plane of the job", rank_list(elsewhere),
+                        job.asked);
+  return wrapped("  " + text, text_columns, 8) + "\n";
+}
+
 std::string no_job_text(const std::string& asked, bool others_have_some) {
   if (others_have_some && asked.empty())
     return "the jobs on this host belong to other users; ask as the user who runs them, or as root";

@@ -29,6 +29,8 @@ std::string doing(const RankPicture& rank);
 std::string elsewhere(const RankPicture& rank);
 
 std::string job_text(const JobPicture& job);
+/// A line below it: who was asked about which ranks.
+std::string asked_text(const JobPicture& job);
 
 /// Why there is nothing to show, and what to do.
 std::string no_job_text(const std::string& asked, bool others_have_some);

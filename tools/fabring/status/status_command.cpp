@@ -5,13 +5,14 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <iostream>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "runtime/base/rank_list.hpp"
 #include "tools/fabring/command.hpp"
-#include "tools/fabring/option_checks.hpp"
+#include "tools/fabring/common_options.hpp"
 #include "tools/fabring/output.hpp"
 #include "tools/fabring/status/job_picture.hpp"
 #include "tools/fabring/status/job_text.hpp"
@@ -19,10 +20,8 @@
 namespace fabring::tools {
 namespace {
 
-struct StatusOptions {
-  std::string job, output;
-  double timeout_s = 6;
-  bool json = false;
+struct StatusOptions : CommonOptions {
+  std::string job;
 };
 
 nlohmann::ordered_json as_json(const OperationState& operation, const RankState& state) {
@@ -122,8 +121,11 @@ int run(const StatusOptions& options) {
     return exit_could_not_run;
   }
   std::string text;
-  for (const JobPicture& job : *jobs) text += (text.empty() ? "" : "\n") + job_text(job);
+  for (const JobPicture& job : *jobs)
+    text += (text.empty() ? "" : "\n") + job_text(job) + (options.explain ? asked_text(job) : "");
   out.write(options.json ? as_json(*jobs) : text);
+  if (options.json && options.explain)  // stdout is JSON and nothing else
+    for (const JobPicture& job : *jobs) std::cerr << asked_text(job);
   const Status status = out.finish();
   if (status.ok()) return exit_fine;
   complain("status", status.message());
@@ -137,12 +139,11 @@ void add_status(CLI::App& app, Session& session) {
   CLI::App* command = app.add_subcommand("status", "What every rank of a running job is doing, and whom it waits for");
   command->add_option("job", options->job, "A job by FABRING_JOB_ID, by the tag shown here, or by a rank's pid (all)")
       ->type_name("JOB");
-  command->add_flag("--json", options->json, "As JSON");
-  command->add_option("--output", options->output, "Write to a file")->type_name("FILE");
-  command->add_option("--timeout", options->timeout_s, "Seconds to wait for answers at most")
-      ->check(between(0.1, 3600.0))
-      ->capture_default_str()
-      ->type_name("S");
+  options->timeout_s = 6;
+  add_common_options(*command, *options,
+                     {.json = "As JSON",
+                      .explain = "Also who was asked about which ranks, and how (with --json on stderr)",
+                      .timeout = "Seconds to wait for answers at most"});
   command->footer(
       "Asks the ranks of this host that run as the same user, and through them those of other hosts; in a container,\n"
       "run it inside. `fabring doctor hang` says what is wrong. FABRING_STATUS=no makes a rank answer nobody.\n"

@@ -2,20 +2,22 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdlib>
+#include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "tools/fabring/command.hpp"
+#include "tools/fabring/common_options.hpp"
 #include "tools/fabring/output.hpp"
 #include "tools/fabring/topo/topo_report.hpp"
+#include "tools/fabring/work_limit.hpp"
 #include "topology/discovery.hpp"
 
 namespace fabring::tools {
 namespace {
 
-struct TopoOptions {
-  std::string input, save, svg, output;
-  bool json = false;
+struct TopoOptions : CommonOptions {
+  std::string input, save, svg;
 };
 
 Status show(const TopoOptions& options) {
@@ -28,9 +30,11 @@ Status show(const TopoOptions& options) {
   auto topology = options.input.empty() ? discover_topology() : read_topology(options.input);
   if (!topology) return topology.error();
   if (!options.svg.empty()) picture.write(topology_picture(*topology));
+  const std::string why = options.explain ? topology_reasons(*topology) : "";
   out.write(options.json
                 ? topology_json(*topology).dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n"
-                : topology_text(*topology));
+                : topology_text(*topology) + why);
+  if (options.json) std::cerr << why;  // stdout is JSON and nothing else
   FABRING_TRY(picture.finish());
   return out.finish();
 }
@@ -62,13 +66,16 @@ int run(const TopoOptions& options) {
 void add_topo(CLI::App& app, Session& session) {
   auto options = std::make_shared<TopoOptions>();
   CLI::App* command = app.add_subcommand("topo", "What is in this host, and which NIC serves which GPU and processor");
-  command->add_flag("--json", options->json, "As JSON");
   command->add_option("--svg", options->svg, "Draw it too")->type_name("FILE");
   command->add_option("--input", options->input, "A recorded machine: hwloc's XML, version 2")->type_name("FILE");
   command->add_option("--save", options->save, "Record this host for --input (lstopo reads it too)")->type_name("FILE");
-  command->add_option("--output", options->output, "Write to a file")->type_name("FILE");
+  add_common_options(
+      *command, *options,
+      {.json = "As JSON", .explain = "Also why these cards serve these GPUs and processors (with --json on stderr)"});
   command->footer("Example: fabring topo --svg host.svg");
-  command->callback([options, &session] { session.exit_code = run(*options); });
+  command->callback([options, &session] {
+    session.exit_code = run_within(options->timeout_s, "topo", [&] { return run(*options); });
+  });
 }
 
 }  // namespace fabring::tools

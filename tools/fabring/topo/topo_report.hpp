@@ -32,6 +32,8 @@ bool usable_here(const Topology& topology, const NumaNode& node);
 /// One line: "host a: 2 packages, 2 NUMA nodes, 64 cores, 2 of 64 processors usable, ...".
 std::string topology_summary(const Topology& topology);
 std::string topology_text(const Topology& topology);
+/// For --explain: why the cards that serve a GPU, or ranks on a NUMA node, are these, and why others carry nothing.
+std::string topology_reasons(const Topology& topology);
 nlohmann::ordered_json topology_json(const Topology& topology);
 
 /// A picture: NUMA nodes with their processors, PCI switches, GPUs, cards, and a ribbon from each GPU to its rails.

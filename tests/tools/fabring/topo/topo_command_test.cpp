@@ -36,6 +36,23 @@ TEST_F(TopoCommand, SaysWhichCardServesWhichGpu) {
   for (const std::string& line : lines(result.out)) EXPECT_LE(line.size(), 80u) << line;
 }
 
+TEST_F(TopoCommand, ExplainsWhyACardServesAGpuAndWhyAnotherServesNobody) {
+  const std::string machine = file(machine_file(p5_like()));
+  const auto result = run({"topo", "--explain", "--input", machine});
+  EXPECT_EQ(result.code, 0) << result.err;
+  std::string flat;
+  for (const std::string& line : lines(result.out.substr(std::min(result.out.find("\nWhy:\n"), result.out.size()))))
+    flat += line.substr(std::min(line.find_first_not_of(' '), line.size())) + " ";
+  EXPECT_THAT(flat, HasSubstr("GPU 7 uses rdmap321s28, rdmap322s29, rdmap323s30, rdmap324s31: no card is nearer (same "
+                              "PCI switch)"));
+  EXPECT_THAT(flat,
+              HasSubstr("eth0 serves nobody: instead of it there are 32 cards, since EFA and InfiniBand go before"));
+  for (const std::string& line : lines(result.out)) EXPECT_LE(line.size(), 80u) << line;
+  const auto json = run({"topo", "--explain", "--json", "--input", machine});
+  EXPECT_TRUE(nlohmann::json::accept(json.out));
+  EXPECT_THAT(json.err, HasSubstr("GPU 7 uses"));
+}
+
 TEST_F(TopoCommand, SaysHowFarEachCardIsFromEachGpuAndWhichWayItsMemoryTakes) {
   const auto result = run({"topo", "--input", file(machine_file(p5_like()))});
   std::string flat;

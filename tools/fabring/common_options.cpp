@@ -1,0 +1,47 @@
+#include "tools/fabring/common_options.hpp"
+
+#include <CLI/CLI.hpp>
+#include <atomic>
+
+#include "runtime/base/log.hpp"
+#include "tools/fabring/command.hpp"
+#include "tools/fabring/option_checks.hpp"
+
+namespace fabring::tools {
+namespace {
+
+std::atomic<int> warnings{0};
+
+}  // namespace
+
+void add_common_options(CLI::App& command, CommonOptions& options, const CommonHelp& help) {
+  command.add_flag("--json", options.json, help.json);
+  command.add_flag("--explain", options.explain, help.explain);
+  command.add_option("--output", options.output, help.output)->type_name("FILE");
+  CLI::Option* timeout = command.add_option("--timeout", options.timeout_s, help.timeout);
+  timeout->type_name("S")->check(between(0.001, 86400.0));
+  if (options.timeout_s > 0) timeout->capture_default_str();
+}
+
+void add_strict(CLI::App& app, Session& session) {
+  for (CLI::App* command : app.get_subcommands([](const CLI::App* one) { return !one->get_group().empty(); })) {
+    if (!command->get_subcommands({}).empty())
+      add_strict(*command, session);
+    else if (command->get_option_no_throw("--strict") == nullptr)
+      command->add_flag("--strict", session.strict, "A warning that was printed is a failure too: exit code 1");
+  }
+}
+
+void apply_strict(Session& session) {
+  const bool warned = warnings > 0 || Log::warnings_written() > 0;
+  if (session.strict && session.exit_code == exit_fine && warned) session.exit_code = exit_wrong;
+}
+
+void count_warning() { ++warnings; }
+
+void warn(const std::string& subcommand, const std::string& text) {
+  count_warning();
+  complain(subcommand, "warning: " + text);
+}
+
+}  // namespace fabring::tools

@@ -22,8 +22,8 @@ namespace {
 using testing::HasSubstr;
 
 const std::vector<std::vector<std::string>> subcommands{
-    {"perf"},           {"plan"},          {"simulate"},        {"topo"},           {"settings"},         {"status"},
-    {"doctor", "host"}, {"doctor", "net"}, {"doctor", "bench"}, {"doctor", "hang"}, {"doctor", "explain"}};
+    {"run"},    {"perf"},           {"plan"},          {"simulate"},        {"topo"},           {"settings"},
+    {"status"}, {"doctor", "host"}, {"doctor", "net"}, {"doctor", "bench"}, {"doctor", "hang"}, {"doctor", "explain"}};
 
 TEST(CommonOptions, AreTakenByEverySubcommand) {
   for (std::vector<std::string> words : subcommands) {

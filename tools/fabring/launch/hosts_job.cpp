@@ -67,6 +67,7 @@ class HostsAttempt final : HostEvents {
       supervisor_.act_on_deadlines(Clock::now());
     }
     say_goodbye();
+    record_ends(options_.job, supervisor_);
     return code();
   }
 
@@ -359,7 +360,9 @@ Result<int> run_hosts_job(const HostsJobOptions& options, const Environment& env
     {
       HostsAttempt ranks(options, until, *signals, *lifeline, output);
       // Stragglers of the last attempt have another identity and are turned away.
-      auto code = ranks.run(environment, *path, attempt == 0 ? job_id : fmt::format("{}.{}", job_id, attempt));
+      const std::string id = attempt == 0 ? job_id : fmt::format("{}.{}", job_id, attempt);
+      record_attempt(options.job, attempt, id);
+      auto code = ranks.run(environment, *path, id);
       if (!code || *code == 0 || ranks.ended_for_good() || attempt >= options.job.restarts) return code;
     }
     output.say(fmt::format("starting all ranks again ({} of {} restarts)", attempt + 1, options.job.restarts));

@@ -20,7 +20,10 @@ bool was_killed(const Ending& ending) { return ending.signal != 0 && ending.sign
 }  // namespace
 
 JobSupervisor::JobSupervisor(SupervisorOptions options)
-    : options_(std::move(options)), ended_(static_cast<std::size_t>(options_.ranks)), running_(options_.ranks) {}
+    : options_(std::move(options)),
+      ended_(static_cast<std::size_t>(options_.ranks)),
+      ends_(ended_.size()),
+      running_(options_.ranks) {}
 
 void JobSupervisor::mark_ended(int rank) {
   if (!ended_[static_cast<std::size_t>(rank)]) --running_;
@@ -31,10 +34,12 @@ void JobSupervisor::pronounce(const Verdict& verdict) {
   const std::optional<Verdict> earlier = std::exchange(waits_, {});
   code_ = verdict.code;
   may_be_a_victim_ = verdict.exited;
+  first_ = {verdict.rank, verdict.text};
   note(verdict);
   // Its code is not the job's, but it was the first that was heard: who looks for the cause must know of it.
   if (earlier && !verdict.exited)
-    note({earlier->code, earlier->text + " just before that, perhaps because of it", earlier->since, true});
+    note({earlier->code, earlier->text + " just before that, perhaps because of it", earlier->since, earlier->rank,
+          true});
   for (const Verdict& other : std::exchange(beside_, {}))
     if (may_be_a_victim_) note(other);
   deadline_ = verdict.since + options_.grace;
@@ -53,10 +58,11 @@ void JobSupervisor::pronounce_what_waits() {
 
 void JobSupervisor::ended(int rank, pid_t pid, const Ending& ending, Time now) {
   mark_ended(rank);
+  ends_[static_cast<std::size_t>(rank)] = {pid, ending.code(), ending.signal};
   const bool by_itself = !termed_ && !time_is_up_ && interrupts_ == 0 && !given_up_;
   if (!ending.fine() && (code_ == 0 || by_itself)) {
     Verdict verdict{ending.code(), fmt::format("{} (pid {}) {}", options_.who(rank), pid, ending.to_string()), now,
-                    !was_killed(ending)};
+                    rank, !was_killed(ending)};
     if (code_ != 0) {
       if (may_be_a_victim_) note(verdict);
     } else if (was_killed(ending)) {

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "tools/fabring/launch/child_process.hpp"
+#include "tools/fabring/launch/job_record.hpp"
 
 namespace fabring::tools {
 
@@ -59,6 +60,9 @@ class JobSupervisor {
   bool interrupted() const { return interrupts_ > 0 || time_is_up_; }
   /// Such a job is not started again.
   bool ended_for_good() const { return interrupted() || given_up_; }
+  /// How ranks have ended so far, and who is named as the first.
+  const std::vector<std::optional<RecordedEnd>>& ends() const { return ends_; }
+  const std::optional<FirstFailure>& first() const { return first_; }
   int code() const { return code_; }  ///< of the first bad end; 0: none is known so far
 
  private:
@@ -66,6 +70,7 @@ class JobSupervisor {
     int code;
     std::string text;
     Time since;
+    int rank = -1;        // -1: a host's
     bool exited = false;  ///< by itself, perhaps only because it has heard of another
   };
   void mark_ended(int rank);
@@ -75,6 +80,8 @@ class JobSupervisor {
   void end_when_time_is_up(Time now);
   const SupervisorOptions options_;
   std::vector<bool> ended_;
+  std::vector<std::optional<RecordedEnd>> ends_;
+  std::optional<FirstFailure> first_;
   int running_;
   std::optional<Verdict> waits_;  ///< the first that exited by itself, until its moment is over
   std::vector<Verdict> beside_;   ///< others of that moment

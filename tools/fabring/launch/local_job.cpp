@@ -62,6 +62,7 @@ class LocalAttempt final : RankEvents {
     // What the ranks started and left behind may still be printing (a tee at the end of a pipeline): give it a moment.
     const auto drain_until = Clock::now() + std::chrono::seconds(1);
     while (group_.has_open_output() && Clock::now() < drain_until) turn(drain_until);
+    record_ends(options_, supervisor_);
     output_.end_lines();
     while (!output_.empty()) turn(until_.value_or(Clock::time_point::max()));
     if (supervisor_.code() != 0 && supervisor_.code() == code_of_killed_ && !supervisor_.interrupted())
@@ -133,6 +134,18 @@ std::optional<Clock::time_point> end_of_time(const JobOptions& options) {
   return options.timeout.count() > 0 ? std::optional(Clock::now() + options.timeout) : std::nullopt;
 }
 
+void record_attempt(const JobOptions& options, int attempt, const std::string& job_id) {
+  if (options.record == nullptr) return;
+  options.record->attempts = attempt + 1;
+  options.record->job_id = job_id;
+}
+
+void record_ends(const JobOptions& options, const JobSupervisor& supervisor) {
+  if (options.record == nullptr) return;
+  options.record->ends = supervisor.ends();
+  options.record->first = supervisor.first();
+}
+
 std::string random_job_id() {
   std::random_device source;
   return fmt::format("run-{:08x}{:08x}", source(), source());
@@ -157,6 +170,7 @@ Result<int> run_local_job(const JobOptions& options, const Environment& environm
       LocalAttempt ranks(options, until, *signals, *lifeline, output);
       // Stragglers of the last attempt have another identity and are turned away.
       const std::string id = attempt == 0 ? job_id : fmt::format("{}.{}", job_id, attempt);
+      record_attempt(options, attempt, id);
       FABRING_TRY(ranks.start(environment, id, port->port, stdin_is_ours));
       code = ranks.run();
       if (code == 0 || ranks.ended_for_good() || attempt >= options.restarts) return code;

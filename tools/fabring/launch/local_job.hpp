@@ -14,9 +14,12 @@
 #include "fabring/status.hpp"
 #include "runtime/base/settings.hpp"
 #include "tools/fabring/launch/core_binding.hpp"
+#include "tools/fabring/launch/job_record.hpp"
 #include "tools/fabring/launch/output_lines.hpp"
 
 namespace fabring::tools {
+
+class JobSupervisor;
 
 struct JobOptions {
   int ranks = 1;
@@ -29,6 +32,7 @@ struct JobOptions {
   std::chrono::milliseconds grace{10'000};      ///< from the first bad end to TERM
   std::chrono::milliseconds term_grace{5'000};  ///< from TERM to KILL
   std::chrono::milliseconds timeout{0};         ///< for the whole job with its restarts; 0: none
+  JobRecord* record = nullptr;                  ///< where to write what becomes of the ranks
   std::string name = "run";                     ///< of the subcommand, for messages
   std::optional<int> code_if_killed;            ///< of a rank that a signal killed; none: 128 + signal
 };
@@ -39,6 +43,10 @@ Result<int> run_local_job(const JobOptions& options, const Environment& environm
 
 /// When the time of a job that begins now is up; nothing: never.
 std::optional<std::chrono::steady_clock::time_point> end_of_time(const JobOptions& options);
+
+/// For --json and --strict: an attempt begins, or has ended.
+void record_attempt(const JobOptions& options, int attempt, const std::string& job_id);
+void record_ends(const JobOptions& options, const JobSupervisor& supervisor);
 
 /// "run-" and 64 random bits.
 std::string random_job_id();

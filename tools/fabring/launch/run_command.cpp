@@ -5,25 +5,34 @@
 
 #include <CLI/CLI.hpp>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <functional>
 #include <memory>
 
 #include "runtime/base/handshake.hpp"
 #include "runtime/base/parse_value.hpp"
 #include "runtime/base/whole_file.hpp"
 #include "tools/fabring/command.hpp"
+#include "tools/fabring/common_options.hpp"
 #include "tools/fabring/launch/horovod_options.hpp"
 #include "tools/fabring/launch/host_slots.hpp"
 #include "tools/fabring/launch/hosts_environment.hpp"
 #include "tools/fabring/launch/hosts_job.hpp"
+#include "tools/fabring/launch/job_record.hpp"
 #include "tools/fabring/launch/local_job.hpp"
 #include "tools/fabring/launch/remote_shell.hpp"
 #include "tools/fabring/option_checks.hpp"
+#include "tools/fabring/output.hpp"
+#include "topology/host_identity.hpp"
 
 namespace fabring::tools {
 namespace {
 
 struct RunOptions {
+  JobRecord record;
+  bool json = false, explain = false;
+  std::string output;
   JobOptions job;
   HostsJobOptions several;
   HorovodOptions horovod;
@@ -38,10 +47,30 @@ int usage(const std::string& text) {
   return exit_usage;
 }
 
+/// Says why there was no job, and returns the exit code.
 int finish(const Result<int>& code) {
   if (code) return *code;
   complain("run", code.error().message());
   return exit_could_not_run;
+}
+
+/// Starts the job with `start`, and reports it as the options say: on stdout after all that the ranks print.
+int run_and_report(RunOptions& options, const std::vector<HostShare>& hosts,
+                   const std::function<Result<int>()>& start) {
+  Output out;
+  const bool reports = options.json || !options.output.empty();
+  if (const Status status = out.open(options.output); !status.ok()) return finish(status);
+  const auto began = std::chrono::steady_clock::now();
+  const Result<int> code = start();
+  const int exit_code = finish(code);
+  if (options.record.attempts > 1) warn("run", fmt::format("ranks were started {} times", options.record.attempts));
+  if (!reports) return exit_code;
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  out.write(job_json(options.record, hosts, code, seconds));
+  const Status written = out.finish();
+  if (written.ok()) return exit_code;
+  complain("run", written.message());
+  return exit_code == exit_fine ? exit_could_not_run : exit_code;
 }
 
 Result<std::vector<HostSlots>> read_hosts(const RunOptions& options) {
@@ -96,16 +125,17 @@ int run_on_hosts(RunOptions& options, const Environment& environment) {
     here.resize(std::strlen(here.data()));
     several.directory = std::move(here);
   }
-  return finish(run_hosts_job(several, environment));
+  return run_and_report(options, several.hosts, [&] { return run_hosts_job(several, environment); });
 }
 
-int run_here(const RunOptions& options, Environment environment) {
+int run_here(RunOptions& options, Environment environment) {
   auto exported = exported_environment(options.exports, environment);
   if (!exported) return usage("-x: " + exported.error().message());
   for (const auto& [name, value] : *exported) environment[name] = value;
   if (!options.several.directory.empty() && ::chdir(options.several.directory.c_str()) != 0)
     return usage(fmt::format("--chdir: cannot enter '{}': {}", options.several.directory, std::strerror(errno)));
-  return finish(run_local_job(options.job, environment));
+  return run_and_report(options, {{host_name(), 0, options.job.ranks}},
+                        [&] { return run_local_job(options.job, environment); });
 }
 
 // Who starts ranks says which they are and where they meet, whatever the environment says; empty: it says nothing.
@@ -146,7 +176,9 @@ int run(RunOptions& options, const CLI::App& app, Session& session) {
   }
   options.exports.insert(options.exports.begin(), horovod->begin(), horovod->end());  // -x comes after and wins
   if (const std::string note = horovod_note(options.horovod); !note.empty()) complain("run", note);
-  const Environment environment = process_environment();
+  Environment environment = process_environment();
+  if (options.explain) environment["FABRING_EXPLAIN"] = "1";
+  options.job.record = &options.record;
   if (const std::string note = place_note(environment); !note.empty()) complain("run", note);
   if (const auto id = environment.find("FABRING_JOB_ID"); id != environment.end() && options.job.job_id.empty())
     options.job.job_id = id->second;
@@ -219,6 +251,13 @@ void add_run(CLI::App& app, Session& session) {
       ->type_name("K");
   command->add_option("--timeout", options->timeout, "End the job after so long (never); exit code 124")
       ->type_name("TIME");
+  command->add_flag("--explain", options->explain,
+                    "FABRING_EXPLAIN for the ranks: why this transport, card, algorithm");
+  command->add_flag("--json", options->json,
+                    "Report the job at its end: which rank failed first, every rank's host and exit code; one line of "
+                    "JSON, the last on stdout, or in --output");
+  command->add_option("--output", options->output, "Write that report to a file, as JSON also without --json")
+      ->type_name("FILE");
   command->add_option("--job-id", options->job.job_id, "Name of the job (random)")->type_name("ID");
   add_horovod_options(*command, options->horovod);
   command->prefix_command();

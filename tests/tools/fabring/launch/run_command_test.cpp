@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 
@@ -71,6 +72,60 @@ TEST(Run, ASignalIsNamedAndCountsAs128AndItsNumber) {
   const auto result = run({"run", "-n", "2", "--", "sh", "-c", "test $FABRING_RANK = 1 && kill -9 $$; exit 0"});
   EXPECT_EQ(result.code, 137);
   EXPECT_THAT(result.err, AllOf(HasSubstr("rank 1"), HasSubstr("was killed by signal 9 (Killed)")));
+}
+
+TEST(Run, ReportsTheJobAsJsonBehindWhatTheRanksPrint) {
+  const auto result = run(
+      {"run", "-n", "3", "--json", "--job-id", "j", "--", "sh", "-c",
+       "echo printed; test $FABRING_RANK = 1 && exit 7; test $FABRING_RANK = 2 && { sleep 0.4; kill -9 $$; }; exit 0"});
+  EXPECT_EQ(result.code, 7);
+  const std::vector<std::string> printed = lines(result.out);
+  ASSERT_EQ(printed.size(), 4u) << result.out;
+  const auto report = nlohmann::json::parse(printed.back());
+  EXPECT_EQ(report["job"], "j");
+  EXPECT_EQ(report["exit_code"], 7);
+  EXPECT_EQ(report["error"], "");
+  EXPECT_EQ(report["attempts"], 1);
+  EXPECT_EQ(report["first_failure"]["rank"], 1);
+  EXPECT_THAT(report["first_failure"]["what"], HasSubstr("exited with status 7"));
+  EXPECT_EQ(report["hosts"][0]["ranks"], 3);
+  ASSERT_EQ(report["ranks"].size(), 3u);
+  EXPECT_EQ(report["ranks"][0]["exit_code"], 0);
+  EXPECT_EQ(report["ranks"][1]["exit_code"], 7);
+  EXPECT_EQ(report["ranks"][1]["signal"], nullptr);
+  EXPECT_EQ(report["ranks"][2]["exit_code"], 137);
+  EXPECT_EQ(report["ranks"][2]["signal"], 9);
+  EXPECT_EQ(report["ranks"][2]["host"], report["hosts"][0]["host"]);
+}
+
+TEST(Run, WritesTheReportToAFileAndLeavesStdoutToTheRanks) {
+  const std::string file = testing::TempDir() + "report_" + std::to_string(::getpid());
+  const auto result = run({"run", "-n", "1", "--output", file, "--", "echo", "printed"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(result.out, "printed\n");
+  std::ifstream in(file);
+  const auto report = nlohmann::json::parse(in);
+  EXPECT_EQ(report["exit_code"], 0);
+  EXPECT_EQ(report["first_failure"], nullptr);
+  std::remove(file.c_str());
+  EXPECT_EQ(run({"run", "-n", "1", "--output", "/no/such/folder/x", "--", "echo", "printed"}).out, "") << "not started";
+}
+
+TEST(Run, AJobThatHadToBeStartedAgainIsAWarning) {
+  const std::string mark = testing::TempDir() + "again_" + std::to_string(::getpid());
+  for (const bool strict : {false, true}) {
+    std::vector<std::string> words{"run", "-n", "1", "--restarts", "1"};
+    if (strict) words.emplace_back("--strict");
+    words.insert(words.end(), {"--", "sh", "-c", "test -e " + mark + " || { touch " + mark + "; exit 4; }"});
+    const auto result = run(words);
+    EXPECT_EQ(result.code, strict ? 1 : 0) << result.err;
+    EXPECT_THAT(result.err, HasSubstr("fabring run: warning: ranks were started 2 times"));
+    std::remove(mark.c_str());
+  }
+}
+
+TEST(Run, ExplainIsASettingOfTheRanks) {
+  EXPECT_EQ(run({"run", "-n", "1", "--explain", "--", "sh", "-c", "echo $FABRING_EXPLAIN"}).out, "1\n");
 }
 
 TEST(Run, TheOthersAreTerminatedAfterAGraceAndThenKilled) {

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "tests/tools/fabring/program.hpp"
@@ -278,6 +279,21 @@ TEST_F(Hosts, StartAgainUnderAnotherName) {
                          {"--job-id", "j", "--restarts", "2"});
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_THAT(lines(result.out), UnorderedElementsAre("j", "j", "j.1", "j.1"));
+}
+
+TEST_F(Hosts, StandInTheReportOfTheJobAndRanksExplain) {
+  const auto result =
+      on("a:1,b:2", "echo $FABRING_EXPLAIN; test $FABRING_RANK != 2 || exit 6", {"--json", "--explain"});
+  EXPECT_EQ(result.code, 6) << result.err;
+  const auto printed = lines(result.out);
+  ASSERT_EQ(printed.size(), 4u) << result.out;
+  EXPECT_EQ(printed[0], "1");
+  const auto report = nlohmann::json::parse(printed.back());
+  EXPECT_EQ(report["first_failure"]["rank"], 2);
+  EXPECT_EQ(report["hosts"][1]["host"], "b");
+  EXPECT_EQ(report["hosts"][1]["first_rank"], 1);
+  EXPECT_EQ(report["ranks"][2]["host"], "b");
+  EXPECT_EQ(report["ranks"][2]["exit_code"], 6);
 }
 
 TEST_F(Hosts, AreNotAskedAgainForWhatTheyDoNotHave) {

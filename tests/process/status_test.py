@@ -105,6 +105,8 @@ def healthy(options, transport):
         text, _ = ask(options, ["status"])
         require(job.settings["FABRING_JOB_ID"] in text.stdout, text.stdout)
         require("memory of rank" in text.stdout and "scratch" in text.stdout, text.stdout)
+        why, _ = ask(options, ["status", "--explain", "--strict"])
+        require(why.returncode == 0 and "asked over unix sockets of this host: ranks 0-2" in why.stdout, f"{why}")
         require(all(len(line) <= 80 for line in text.stdout.splitlines() if " " in line.strip()), text.stdout)
 
 

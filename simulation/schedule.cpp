@@ -4,6 +4,8 @@
 #include <bit>
 #include <tuple>
 
+#include "simulation/same_plans.hpp"
+
 namespace fabring::simulation {
 namespace {
 
@@ -24,36 +26,6 @@ int unit_ranks(const std::vector<int>& node_of, int nodes_per_unit) {
   std::sort(nodes.begin(), nodes.end());
   if (std::adjacent_find(nodes.begin(), nodes.end()) != nodes.end()) return 0;
   return static_cast<int>(unit);
-}
-
-/// Is `other`, a plan of rank move(element, r), what rank r does, with every peer moved? (Lengths may differ by the
-/// element by which parts of a vector do.)
-bool same_moved(const Symmetry& symmetry, int element, const Plan& plan, const Plan& other) {
-  if (plan.steps.size() != other.steps.size() || plan.successors != other.successors ||
-      plan.scratch.size() != other.scratch.size() || plan.operands.size() != other.operands.size())
-    return false;
-  constexpr std::size_t count = std::size_t{1} << 30;
-  std::vector<Extent> here(plan.ranges.size());
-  std::vector<Extent> there(other.ranges.size());
-  bind(plan, count, here);
-  bind(other, count, there);
-  const auto equally_long = [&](RangeId a, RangeId b) {
-    const std::size_t x = here[a].count;
-    const std::size_t y = there[b].count;
-    return std::max(x, y) - std::min(x, y) <= 1;
-  };
-  for (StepId id = 0; id < plan.steps.size(); ++id) {
-    const Step& a = plan.steps[id];
-    const Step& b = other.steps[id];
-    if (a.kind != b.kind || a.message != b.message || a.dependencies != b.dependencies ||
-        a.first_successor != b.first_successor || a.successor_count != b.successor_count ||
-        a.operand_count != b.operand_count)
-      return false;
-    if (is_message(a.kind) && symmetry.move(element, a.peer) != b.peer) return false;
-    if (a.kind != StepKind::send && !equally_long(a.to.range, b.to.range)) return false;
-    if (a.kind == StepKind::send && !equally_long(a.from.range, b.from.range)) return false;
-  }
-  return true;
 }
 
 Status add_plans(Schedule& schedule, PlanRequest& request, const ScheduleOptions& options) {
@@ -122,25 +94,6 @@ Status match(Schedule& schedule) {
   return {};
 }
 
-/// Compares the unit's plans with those of other ranks: all of a small world, a spread sample of a large one.
-bool holds(const Schedule& schedule, PlanRequest& request) {
-  const Symmetry& symmetry = schedule.symmetry;
-  const int elements = symmetry.ranks / symmetry.unit;
-  constexpr int sampled = 12;
-  const int stride = symmetry.ranks <= 64 ? 1 : std::max(1, elements / sampled);
-  for (int element = 1; element < elements; element += stride) {
-    const Rank first = symmetry.ranks <= 64 ? 0 : element % symmetry.unit;
-    const Rank last = symmetry.ranks <= 64 ? symmetry.unit : first + 1;
-    for (Rank rank = first; rank < last; ++rank) {
-      request.rank = symmetry.move(element, rank);
-      const auto plan = make_plan(request);
-      if (!plan || !same_moved(symmetry, element, schedule.classes[static_cast<std::size_t>(rank)].plan, *plan))
-        return false;
-    }
-  }
-  return true;
-}
-
 }  // namespace
 
 std::uint64_t Schedule::steps() const {
@@ -162,7 +115,7 @@ Result<Schedule> make_schedule(PlanRequest request, const ScheduleOptions& optio
     if (action != Symmetry::Action::none && unit == 0) continue;
     if (action == Symmetry::Action::exclusive_or && !powers) continue;
     if (Status status = add_plans(schedule, request, options); !status) return status;
-    if (action != Symmetry::Action::none && !holds(schedule, request)) continue;
+    if (action != Symmetry::Action::none && !same_plans(schedule, request, options.most_compared)) continue;
     if (Status status = match(schedule); !status) {
       if (action == Symmetry::Action::none) return status;
       continue;

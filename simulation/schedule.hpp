@@ -39,10 +39,16 @@ struct Schedule {
 /// Of all ranks whose plans are held, or which are simulated: 2 GB.
 inline constexpr std::uint64_t most_world_steps = std::uint64_t{16} << 20;
 
+/// Of the plans that are compared before a symmetry is believed (same_plans.hpp): all of 1024 ranks that have some tens
+/// of steps each, all of 512 in a ring; a tenth of a second or two, but for the hierarchical alltoall of thousands of
+/// ranks, where making one plan takes a tenth.
+inline constexpr std::uint64_t most_compared_steps = std::uint64_t{1} << 21;
+
 struct ScheduleOptions {
   bool use_symmetry = true;
   int nodes_per_unit = 1;  ///< what shares a switch must lie in one unit
   std::uint64_t most_steps = most_world_steps;
+  std::uint64_t most_compared = most_compared_steps;
 };
 
 /// `request.rank` is ignored. Errors: as make_plan(); unsupported, if the plans have more than `most_steps` steps.

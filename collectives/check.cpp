@@ -15,7 +15,12 @@ Status WorkLimit::take(std::uint64_t units) {
 }
 
 Result<CheckReport> check_plans(std::span<const Plan> plans, const Counts& counts, ReduceOp op, WorkLimit* limit) {
-  const auto world = check::bind_world(plans, counts, op, limit);
+  return check::check_plans(plans, counts, op, limit, nullptr);
+}
+
+Result<CheckReport> check::check_plans(std::span<const Plan> plans, const Counts& counts, ReduceOp op, WorkLimit* limit,
+                                       PathCondition* path) {
+  const auto world = check::bind_world(plans, counts, op, limit, path);
   if (!world) return world.error();
   const auto partners = check::match_messages(*world);
   if (!partners) return partners.error();

@@ -88,10 +88,14 @@ bool lies_inside(const Plan& plan, RangeId inner, RangeId outer) {
 
 }  // namespace
 
+bool lies_in_place(const Plan& plan, const Block& block) {
+  return lies_inside(plan, block.range, plan.scratch[block.scratch]);
+}
+
 Extent scratch_extent(const Plan& plan, std::span<const Extent> extents, const Block& block) {
   const RangeId declared = plan.scratch[block.scratch];
   const Extent& extent = extents[block.range];
-  if (block.range == declared || !lies_inside(plan, block.range, declared)) return {0, extent.count};
+  if (block.range == declared || !lies_in_place(plan, block)) return {0, extent.count};
   return {extent.offset - extents[declared].offset, extent.count};
 }
 

@@ -113,6 +113,8 @@ inline constexpr struct Bind {
   void operator()(const Plan& plan, std::span<const std::size_t> counts, std::span<Extent> out) const;
 } bind;
 
+/// Does `block`, which is in scratch, lie at its place in the range that its area was declared with? Else at the begin.
+bool lies_in_place(const Plan& plan, const Block& block);
 /// Where `block`, which is in scratch, lies in its area. `extents`: of all ranges, as bind() gives them.
 Extent scratch_extent(const Plan& plan, std::span<const Extent> extents, const Block& block);
 /// The length of every scratch area in elements; out.size() == plan.scratch.size(). Looks at every step.

@@ -87,12 +87,14 @@ Result<Partners> match_messages(const World& world) {
     const End& send = ends[i + 1];
     if (send.sending == receive.sending) return fail(" is there twice: also " + text(send.ref, world));
     if (receive.message != expected++) return fail(": the one before it is missing; messages count from 0");
-    const std::size_t sent = world.extent(send.ref.rank, world.step(send.ref).from).count;
-    const std::size_t received = world.extent(receive.ref.rank, world.step(receive.ref).to).count;
+    const Bounds source = world.bounds(send.ref.rank, world.step(send.ref).from);
+    const Bounds target = world.bounds(receive.ref.rank, world.step(receive.ref).to);
+    const std::size_t sent = source.count(), received = target.count();
     if (sent != received) {
       return fail(": takes " + std::to_string(received) + " elements, but " + text(send.ref, world) + " sends " +
                   std::to_string(sent));
     }
+    world.note_equal_lengths(source, target);
     for (const End* end : {&send, &receive})
       if (expected > 1 && end->ref.step < ends[i - (end == &send ? 1 : 2)].ref.step)
         return broken(world.plan(end->ref.rank), end->ref.step,

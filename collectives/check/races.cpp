@@ -32,11 +32,20 @@ class Ancestors {
 
 struct Access {
   std::size_t area;
-  Extent extent;
+  Bounds bounds;
   StepId step;
   bool writes;
   const Block* block;
 };
+
+bool same_elements(PathCondition* path, const Bounds& a, const Bounds& b) {
+  if (a.begin.at != b.begin.at || a.end.at != b.end.at) return false;
+  if (path != nullptr) {
+    path->equal(a.begin.form, b.begin.form);
+    path->equal(a.end.form, b.end.form);
+  }
+  return true;
+}
 
 }  // namespace
 
@@ -47,16 +56,19 @@ Status check_races(const World& world) {
     const Ancestors ancestors(plan);
     std::vector<Access> accesses;
     const auto note = [&](StepId id, const Block& block, bool writing) {
-      const Extent extent = world.extent(rank, block);
-      if (extent.count > 0) accesses.push_back({area(block), extent, id, writing, &block});
+      const Bounds bounds = world.bounds(rank, block);
+      if (!is_empty(world.path, bounds)) accesses.push_back({area(block), bounds, id, writing, &block});
     };
     for (StepId id = 0; id < plan.steps.size(); ++id) {
       for (const Block& block : reads(plan, plan.steps[id])) note(id, block, false);
       for (const Block& block : writes(plan.steps[id])) note(id, block, true);
     }
     std::sort(accesses.begin(), accesses.end(), [](const Access& a, const Access& b) {
-      return a.area != b.area ? a.area < b.area : a.extent.offset < b.extent.offset;
+      return a.area != b.area ? a.area < b.area : a.bounds.begin.at < b.bounds.begin.at;
     });
+    for (std::size_t i = 1; world.path != nullptr && i < accesses.size(); ++i)
+      if (accesses[i].area == accesses[i - 1].area)
+        world.path->at_most(accesses[i - 1].bounds.begin.form, accesses[i].bounds.begin.form);
     // What all read, as in a plan that sends everything to everybody, is no work: reads are held against writes only.
     std::vector<std::size_t> next_write(accesses.size() + 1, accesses.size());
     for (std::size_t i = accesses.size(); i-- > 0;) next_write[i] = accesses[i].writes ? i : next_write[i + 1];
@@ -66,11 +78,11 @@ Status check_races(const World& world) {
       std::size_t pairs = 1;
       for (std::size_t j = from(i + 1); j < accesses.size(); j = from(j + 1), ++pairs) {
         const Access& b = accesses[j];
-        if (b.area != a.area || b.extent.offset >= a.extent.end()) break;
+        if (b.area != a.area || !comes_before(world.path, b.bounds.begin, a.bounds.end)) break;
         if (pairs % 1024 == 0) FABRING_TRY(world.take(1024));
         const auto both = [&] { return block_text(plan, *a.block) + " and " + block_text(plan, *b.block); };
         if (a.step == b.step) {  // element by element in place is fine; a shifted operand is not
-          if (a.extent.offset == b.extent.offset && a.extent.count == b.extent.count) continue;
+          if (same_elements(world.path, a.bounds, b.bounds)) continue;
           return broken(plan, a.step, both() + " overlap without being the same elements");
         }
         const auto [first, second] = std::minmax(a.step, b.step);

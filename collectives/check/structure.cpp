@@ -189,10 +189,15 @@ Status check_lengths(const World& world, const Plan& plan) {
   for (StepId id = 0; id < plan.steps.size(); ++id) {
     const Step& step = plan.steps[id];
     for (const Block& to : writes(step)) {
-      const std::size_t wanted = world.extent(plan.rank, to).count;
+      const Bounds target = world.bounds(plan.rank, to);
+      const std::size_t wanted = target.count();
       for (const Block& from : reads(plan, step)) {
-        const std::size_t count = world.extent(plan.rank, from).count;
-        if (count == wanted) continue;
+        const Bounds source = world.bounds(plan.rank, from);
+        const std::size_t count = source.count();
+        if (count == wanted) {
+          world.note_equal_lengths(source, target);
+          continue;
+        }
         return broken(plan, id,
                       block_text(plan, from) + " has " + text(count) + " elements, " + block_text(plan, to) + " has " +
                           text(wanted));
@@ -202,10 +207,46 @@ Status check_lengths(const World& world, const Plan& plan) {
   return {};
 }
 
+/// bind() and scratch_lengths() once more, for forms: as for any uniform count.
+void bind_forms(World& world, const Plan& plan) {
+  LinearForms& forms = world.path->forms();
+  std::vector<FormsOfBounds>& ranges = world.forms.emplace_back(plan.ranges.size());
+  ranges[0].end = forms.counts(std::max<std::uint32_t>(plan.blocks, 1));
+  for (RangeId id = 1; id < plan.ranges.size(); ++id) {
+    const Range& range = plan.ranges[id];
+    const FormsOfBounds& parent = ranges[range.parent];
+    if (range.parent == 0 && plan.blocks != 0) {
+      ranges[id] = {forms.counts(range.first), forms.counts(range.last)};
+      continue;
+    }
+    const FormId length = forms.minus(parent.end, parent.begin);
+    ranges[id] = {forms.plus(parent.begin, forms.begin_of_part(range.first, range.parts, length)),
+                  forms.plus(parent.begin, forms.begin_of_part(range.last, range.parts, length))};
+  }
+  std::vector<FormId>& lengths = world.scratch_form.emplace_back();
+  std::vector<std::size_t> found;
+  for (const RangeId declared : plan.scratch) {
+    lengths.push_back(forms.minus(ranges[declared].end, ranges[declared].begin));
+    found.push_back(world.extents.back()[declared].count);
+  }
+  const auto need = [&](const Block& block) {
+    if (block.space != Space::scratch || found[block.scratch] == world.scratch.back()[block.scratch]) return;
+    const std::size_t end = world.extent(plan.rank, block).end();
+    if (end <= found[block.scratch]) return;
+    found[block.scratch] = end;
+    lengths[block.scratch] = world.form_of(plan, ranges, block).end;
+  };
+  for (const Step& step : plan.steps) {
+    for (const Block& block : reads(plan, step)) need(block);
+    for (const Block& block : writes(step)) need(block);
+  }
+}
+
 }  // namespace
 
-Result<World> bind_world(std::span<const Plan> plans, const Counts& counts, ReduceOp op, WorkLimit* limit) {
-  World world{plans, {}, {}, {}, limit};
+Result<World> bind_world(std::span<const Plan> plans, const Counts& counts, ReduceOp op, WorkLimit* limit,
+                         PathCondition* path) {
+  World world{plans, {}, {}, {}, limit, path, {}, {}};
   if (plans.empty()) return Status(ErrorCode::invalid_argument, "no plans to check; pass those of all ranks");
   for (std::size_t rank = 0; rank < plans.size(); ++rank) {
     const Plan& plan = plans[rank];
@@ -224,16 +265,26 @@ Result<World> bind_world(std::span<const Plan> plans, const Counts& counts, Redu
     if (Status status = check_structure(plan, op); !status.ok()) return status;
     if (Status status = check_counts(plan, counts); !status.ok()) return status;
     std::vector<Extent>& extents = world.extents.emplace_back(plan.ranges.size());
-    std::vector<Extent>& blocks = world.blocks.emplace_back();
+    std::vector<Bounds>& blocks = world.blocks.emplace_back();
     if (plan.blocks == 0) {
       bind(plan, counts.uniform, extents);
-      blocks.push_back(extents[0]);
+      blocks.push_back({extents[0].offset, extents[0].end()});
     } else {
       const std::vector<std::size_t> lengths = counts_of(plan, counts);
       bind(plan, lengths, extents);
-      for (const std::size_t length : lengths) blocks.push_back({blocks.empty() ? 0 : blocks.back().end(), length});
+      for (const std::size_t length : lengths) {
+        const std::size_t begin = blocks.empty() ? 0 : blocks.back().end.at;
+        blocks.push_back({begin, begin + length});
+      }
     }
     scratch_lengths(plan, extents, world.scratch.emplace_back(plan.scratch.size()));
+    if (path != nullptr) {
+      bind_forms(world, plan);
+      for (std::uint32_t block = 0; block < blocks.size(); ++block) {
+        blocks[block].begin.form = path->forms().counts(block);
+        blocks[block].end.form = path->forms().counts(block + 1);
+      }
+    }
     if (Status status = check_lengths(world, plan); !status.ok()) return status;
   }
   return world;

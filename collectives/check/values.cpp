@@ -28,7 +28,7 @@ class Simulation {
 
   Status run(StepRef ref, StepRef partner) {
     const Step& step = world_.step(ref);
-    const Extent to = world_.extent(ref.rank, step.to);
+    const Bounds to = world_.bounds(ref.rank, step.to);
     std::vector<std::vector<Piece>> operands;
     pieces_read_ = 0;
     if (receives(step)) {
@@ -44,12 +44,16 @@ class Simulation {
       for (Piece& piece : operands[0]) piece.value = expressions_.finished(piece.value);
     }
     // Each piece of the result but the last ends one of an operand, and is an expression of all.
-    if (operands.size() > 1 && to.count > 0)
+    if (operands.size() > 1 && to.count() > 0)
       FABRING_TRY(world_.take(4 * operands.size() * (pieces_read_ - operands.size() + 1)));
-    const auto pieces = operands.size() == 1 ? std::move(operands[0]) : reduce_pieces(expressions_, to, operands);
+    auto pieces =
+        operands.size() == 1 ? std::move(operands[0]) : reduce_pieces(expressions_, to, operands, world_.path);
     Memory& memory = buffer(ref.rank, step.to);
     FABRING_TRY(world_.take(2 * pieces.size() + memory.size() / 4));
-    memory.write(to, pieces);
+    if (is_new_start(ref.rank, step.to))
+      memory.replace(to, std::move(pieces), world_.path);
+    else
+      memory.write(to, pieces, world_.path);
     return {};
   }
 
@@ -64,33 +68,44 @@ class Simulation {
   }
 
  private:
+  /// Does another part than before begin to use a scratch area? Which of the two is longer depends on the count, so it
+  /// is best forgotten what lies behind it; nobody reads it but in plans that want to be misunderstood. Those are
+  /// checked again by a path that keeps all.
+  bool is_new_start(Rank rank, const Block& to) const {
+    if (world_.path == nullptr || world_.path->keeps_all() || to.space != Space::scratch) return false;
+    const Plan& plan = world_.plan(rank);
+    return to.range == plan.scratch[to.scratch] || !lies_in_place(plan, to);
+  }
+
   using Buffers = std::vector<Memory>;  // input, output, scratch...
 
   void fill(Rank rank) {
     const auto at = static_cast<std::size_t>(rank);
-    const Extent all{0, world_.blocks[at].back().end()};
+    const Bounds all{0, world_.blocks[at].back().end};
     Buffers& own = buffers_.emplace_back();
-    own.emplace_back(all, Expressions::undefined);
-    own.emplace_back(all, Expressions::undefined);
+    own.emplace_back(all, Expressions::undefined, world_.path);
+    own.emplace_back(all, Expressions::undefined, world_.path);
     const BlockSpan blocks = input_blocks(world_.plan(rank));
     for (std::uint32_t block = blocks.first; block < blocks.last; ++block) {
-      const Extent extent = world_.blocks[at][block];
-      if (extent.count == 0) continue;
-      own[0].write(extent, std::array{Piece{extent.offset, extent.end(), expressions_.input_of(rank), 0}});
+      const Bounds& bounds = world_.blocks[at][block];
+      own[0].write(bounds, std::array{Piece{bounds.begin, bounds.end, expressions_.input_of(rank), 0}}, world_.path);
     }
-    for (const std::size_t length : world_.scratch[at]) own.emplace_back(Extent{0, length}, Expressions::undefined);
+    for (std::size_t area = 0; area < world_.scratch[at].size(); ++area) {
+      const FormId form = world_.path == nullptr ? zero_form : world_.scratch_form[at][area];
+      own.emplace_back(Bounds{0, {world_.scratch[at][area], form}}, Expressions::undefined, world_.path);
+    }
   }
 
-  Extent extent_of(const Plan& plan, std::uint32_t block) const {
+  const Bounds& bounds_of(const Plan& plan, std::uint32_t block) const {
     return world_.blocks[static_cast<std::size_t>(plan.rank)][block];
   }
   std::vector<Piece> output(const Plan& plan, std::uint32_t block) {
-    return buffer(plan.rank, {Space::output, 0, 0}).read(extent_of(plan, block));
+    return buffer(plan.rank, {Space::output, 0, 0}).read(bounds_of(plan, block), world_.path);
   }
   Status wrong(const Plan& plan, std::uint32_t block, const Piece& piece, const std::string& what) const {
-    const Extent extent = extent_of(plan, block);
-    std::string where = "elements [" + std::to_string(piece.begin - extent.offset) + ", " +
-                        std::to_string(piece.end - extent.offset) + ") of " + std::to_string(extent.count);
+    const Extent extent = bounds_of(plan, block).extent();
+    std::string where = "elements [" + std::to_string(piece.begin.at - extent.offset) + ", " +
+                        std::to_string(piece.end.at - extent.offset) + ") of " + std::to_string(extent.count);
     if (plan.blocks != 0) where += " of block " + std::to_string(block);
     if (in_place_) where += ", in place";
     return {ErrorCode::internal, "plan of rank " + std::to_string(plan.rank) + " (" + plan.algorithm +
@@ -101,7 +116,7 @@ class Simulation {
     for (std::size_t id = plan.steps.size(); id-- > 0;)
       for (const Block& to : writes(plan.steps[id])) {
         const Extent extent = world_.extent(plan.rank, to);
-        if (to.space == Space::output && extent.offset < piece.end && piece.begin < extent.end())
+        if (to.space == Space::output && extent.offset < piece.end.at && piece.begin.at < extent.end())
           return "; last written by step " + std::to_string(id) + " (" + step_text(plan, plan.steps[id]) + ")";
       }
     return "; no step writes it";
@@ -116,12 +131,12 @@ class Simulation {
       if (const std::string complaint = expressions_.complaint(piece.value, wanted_); !complaint.empty()) {
         return wrong(plan, block, piece, complaint + ": " + expressions_.text(piece.value));
       }
-      if (piece.shift != 0) return belongs_elsewhere(plan, block, piece, piece.shift);
+      FABRING_TRY(judge_place(plan, block, piece, 0));
       report.in_rank_order = report.in_rank_order && is_in(Order::of_ranks, piece);
       report.in_one_step = report.in_one_step && is_in(Order::in_one_step, piece);
       if (!shared) continue;
-      while (first[other].end <= piece.begin) ++other;
-      for (std::size_t i = other; i < first.size() && first[i].begin < piece.end; ++i) {
+      while (!comes_before(world_.path, piece.begin, first[other].end)) ++other;
+      for (std::size_t i = other; i < first.size() && comes_before(world_.path, first[i].begin, piece.end); ++i) {
         if (first[i].value == piece.value) continue;
         return wrong(plan, block, piece,
                      "is " + expressions_.text(piece.value) + ", on rank 0 it is " + expressions_.text(first[i].value));
@@ -137,25 +152,30 @@ class Simulation {
   /// The very elements of one rank's input, unchanged.
   Status judge_moved(const Plan& plan, std::uint32_t block) {
     Rank source = plan.root;
-    std::int64_t shift = 0;
+    Shift shift = 0;
     if (plan.collective == Collective::all_gather || plan.collective == Collective::gather) {
       source = static_cast<Rank>(block);
     } else if (plan.collective == Collective::alltoall) {
       source = static_cast<Rank>(block) - plan.size;
-      shift = static_cast<std::int64_t>(extent_of(world_.plan(source), static_cast<std::uint32_t>(plan.rank)).offset) -
-              static_cast<std::int64_t>(extent_of(plan, block).offset);
+      const Position from = bounds_of(world_.plan(source), static_cast<std::uint32_t>(plan.rank)).begin;
+      const Position to = bounds_of(plan, block).begin;
+      shift.by = static_cast<std::int64_t>(from.at) - static_cast<std::int64_t>(to.at);
+      if (world_.path != nullptr) shift.form = world_.path->forms().minus(from.form, to.form);
     }
     for (const Piece& piece : output(plan, block)) {
       if (piece.value != expressions_.input_of(source)) {
         return wrong(plan, block, piece,
                      "is " + expressions_.text(piece.value) + ", not the input of rank " + std::to_string(source));
       }
-      if (piece.shift != shift) return belongs_elsewhere(plan, block, piece, piece.shift - shift);
+      FABRING_TRY(judge_place(plan, block, piece, shift));
     }
     return {};
   }
-  Status belongs_elsewhere(const Plan& plan, std::uint32_t block, const Piece& piece, std::int64_t further) const {
-    return wrong(plan, block, piece, "belongs " + std::to_string(further) + " elements further");
+  Status judge_place(const Plan& plan, std::uint32_t block, const Piece& piece, const Shift& wanted) const {
+    if (piece.shift.by != wanted.by)
+      return wrong(plan, block, piece, "belongs " + std::to_string(piece.shift.by - wanted.by) + " elements further");
+    if (world_.path != nullptr) world_.path->equal(piece.shift.form, wanted.form);
+    return {};
   }
 
   Memory& buffer(Rank rank, const Block& block) {
@@ -164,20 +184,20 @@ class Simulation {
     return own[block.space == Space::output && !in_place_ ? 1 : 0];
   }
   /// What `ref` reads in `block`, as if it lay at `to`.
-  Status load(StepRef ref, const Block& block, Extent to, std::vector<std::vector<Piece>>& operands) {
-    const Extent from = world_.extent(ref.rank, block);
-    std::vector<Piece> pieces = buffer(ref.rank, block).read(from);
+  Status load(StepRef ref, const Block& block, const Bounds& to, std::vector<std::vector<Piece>>& operands) {
+    const Bounds from = world_.bounds(ref.rank, block);
+    std::vector<Piece> pieces = buffer(ref.rank, block).read(from, world_.path);
     pieces_read_ += pieces.size();
     FABRING_TRY(world_.take(4 + 4 * pieces.size()));
     for (const Piece& piece : pieces) {
       if (piece.value != Expressions::undefined) continue;
       return broken(world_.plan(ref.rank), ref.step,
-                    "reads elements [" + std::to_string(piece.begin - from.offset) + ", " +
-                        std::to_string(piece.end - from.offset) + ") of " + block_text(world_.plan(ref.rank), block) +
-                        (in_place_ ? ", in place" : "") +
+                    "reads elements [" + std::to_string(piece.begin.at - from.begin.at) + ", " +
+                        std::to_string(piece.end.at - from.begin.at) + ") of " +
+                        block_text(world_.plan(ref.rank), block) + (in_place_ ? ", in place" : "") +
                         ", which were never written, or are made of different elements");
     }
-    move_pieces(pieces, from, to);
+    move_pieces(pieces, from, to, world_.path);
     operands.push_back(std::move(pieces));
     return {};
   }

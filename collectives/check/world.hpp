@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "collectives/check.hpp"
+#include "collectives/check/path_condition.hpp"
 #include "collectives/plan.hpp"
 #include "fabring/status.hpp"
 #include "fabring/types.hpp"
@@ -19,12 +20,20 @@ struct StepRef {
   StepId step = 0;
 };
 
+struct FormsOfBounds {
+  FormId begin = zero_form;
+  FormId end = zero_form;
+};
+
 struct World {
   std::span<const Plan> plans;
   std::vector<std::vector<Extent>> extents;       // by rank and range
   std::vector<std::vector<std::size_t>> scratch;  // by rank and area: its length
-  std::vector<std::vector<Extent>> blocks;        // by rank and block; the whole where plans have none
+  std::vector<std::vector<Bounds>> blocks;        // by rank and block; the whole where plans have none
   WorkLimit* limit = nullptr;                     // none: any amount
+  PathCondition* path = nullptr;                  // none: nothing is noted
+  std::vector<std::vector<FormsOfBounds>> forms;  // by rank and range, if there is a path
+  std::vector<std::vector<FormId>> scratch_form;  // of the lengths of areas, likewise
 
   Status take(std::uint64_t units) const { return limit != nullptr ? limit->take(units) : Status(); }
 
@@ -34,6 +43,23 @@ struct World {
   Extent extent(Rank rank, const Block& block) const {
     const std::vector<Extent>& all = extents[static_cast<std::size_t>(rank)];
     return block.space == Space::scratch ? scratch_extent(plan(rank), all, block) : all[block.range];
+  }
+  /// The same, with its forms.
+  Bounds bounds(Rank rank, const Block& block) const {
+    const Extent at = extent(rank, block);
+    if (path == nullptr) return {at.offset, at.end()};
+    const FormsOfBounds form = form_of(plan(rank), forms[static_cast<std::size_t>(rank)], block);
+    return {{at.offset, form.begin}, {at.end(), form.end}};
+  }
+  FormsOfBounds form_of(const Plan& plan, std::span<const FormsOfBounds> ranges, const Block& block) const {
+    const FormsOfBounds& range = ranges[block.range];
+    if (block.space != Space::scratch) return range;
+    const FormId origin = lies_in_place(plan, block) ? ranges[plan.scratch[block.scratch]].begin : range.begin;
+    return {path->forms().minus(range.begin, origin), path->forms().minus(range.end, origin)};
+  }
+  void note_equal_lengths(const Bounds& a, const Bounds& b) const {
+    if (path != nullptr)
+      path->equal(path->forms().minus(a.end.form, a.begin.form), path->forms().minus(b.end.form, b.begin.form));
   }
 };
 
@@ -51,7 +77,8 @@ struct Schedule {
 /// Property 5: everything a plan names exists and is this rank's to touch. On success the plan may be bound.
 Status check_structure(const Plan& plan, ReduceOp op);
 /// Property 5 for all plans; operands are of equal length. On success the world may be used by the others.
-Result<World> bind_world(std::span<const Plan> plans, const Counts& counts, ReduceOp op, WorkLimit* limit = nullptr);
+Result<World> bind_world(std::span<const Plan> plans, const Counts& counts, ReduceOp op, WorkLimit* limit = nullptr,
+                         PathCondition* path = nullptr);
 /// Property 6.
 Status check_largest_message(std::span<const Plan> plans);
 /// Property 1: each send has one receive of equal size.
@@ -73,6 +100,10 @@ inline std::size_t area(const Block& block) {
 
 inline bool sends(const Step& step) { return step.kind == StepKind::send; }
 inline bool receives(const Step& step) { return step.kind == StepKind::recv || step.kind == StepKind::recv_reduce; }
+
+/// check_plans() that notes at which other counts it would succeed; counts are uniform, if there is a path.
+Result<CheckReport> check_plans(std::span<const Plan> plans, const Counts& counts, ReduceOp op, WorkLimit* limit,
+                                PathCondition* path);
 
 /// An error at a step: "rank 1, step 3 (send to rank 2: ...): what".
 Status broken(const Plan& plan, StepId step, const std::string& what);

@@ -58,25 +58,25 @@ TEST(Expressions, DoublingTermsForEverTakesNoTime) {
 
 TEST(Memory, KeepsWhatAWriteDoesNotCover) {
   Memory memory({0, 10}, 1);
-  memory.write({3, 4}, std::array{Piece{3, 7, 2, 0}});
-  const auto pieces = memory.read({2, 6});
+  memory.write({3, 7}, std::array{Piece{3, 7, 2, 0}});
+  const auto pieces = memory.read({2, 8});
   ASSERT_EQ(pieces.size(), 3u);
   EXPECT_EQ(pieces[0].value, 1u);
   EXPECT_EQ(pieces[1].value, 2u);
-  EXPECT_EQ(pieces[1].end, 7u);
-  EXPECT_EQ(pieces[2].end, 8u);
-  EXPECT_TRUE(memory.read({5, 0}).empty());
+  EXPECT_EQ(pieces[1].end.at, 7u);
+  EXPECT_EQ(pieces[2].end.at, 8u);
+  EXPECT_TRUE(memory.read({5, 5}).empty());
 }
 
 TEST(Memory, OperandsOfDifferentElementsMakeNothing) {
   Expressions e(2);
   std::vector<Piece> moved{{4, 6, e.input_of(0), 0}};
-  move_pieces(moved, {4, 2}, {0, 2});
+  move_pieces(moved, {4, 6}, {0, 2});
   const std::vector<Piece> still{{0, 2, e.input_of(1), 0}};
   const auto mixed = reduce_pieces(e, {0, 2}, std::array{moved, still});
   ASSERT_EQ(mixed.size(), 1u);
   EXPECT_EQ(mixed[0].value, Expressions::undefined);
-  EXPECT_EQ(moved[0].shift, 4);
+  EXPECT_EQ(moved[0].shift.by, 4);
 }
 
 }  // namespace

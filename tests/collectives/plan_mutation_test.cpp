@@ -5,6 +5,7 @@
 #include <map>
 
 #include "collectives/check.hpp"
+#include "collectives/every_count.hpp"
 #include "collectives/ownership.hpp"
 #include "tests/collectives/plan_mutations.hpp"
 #include "tests/collectives/plan_oracle.hpp"
@@ -138,6 +139,33 @@ TEST(PlanMutation, TheCheckCatchesEverySingleFaultThatMatters) {
   EXPECT_GT(mutants, 5000);
   EXPECT_EQ(by_form.size(), test::all_forms().size());
   for (const auto& [form, tally] : by_form) EXPECT_GT(tally.caught, tally.mutants / 2) << form;
+}
+
+// A fault shows at every count, at some, or at none: what is proved of all counts is what they say one by one.
+TEST(PlanMutation, ProofsOfEveryCountAreWhatTheCountsOneByOneSay) {
+  std::mt19937_64 random(20250102);
+  std::array<int, 3> seen{};  // right; wrong at every count but small ones; wrong at some
+  for (const auto& nodes : {test::flat(3), test::flat(4), test::nodes_of({2, 2}), test::nodes_of({3, 1, 2})})
+    for (const test::Form form : test::all_forms()) {
+      if (form.collective == Collective::barrier) continue;
+      auto plans = test::plans_of(form, nodes);
+      for (int i = 0; i < 2 * test::fault_count && !plans.empty(); ++i) {
+        Plan& victim = plans[random() % plans.size()];
+        const Plan original = victim;
+        const auto mutation = test::mutate(victim, static_cast<Fault>(i % test::fault_count), random);
+        if (!mutation) continue;
+        const std::size_t last = 4 * period_of_bounds(plans, 1000) + 20;
+        std::size_t wrong = 0;
+        for (std::size_t count = 0; count <= last; ++count) wrong += check_plans(plans, count, ReduceOp::sum) ? 0U : 1U;
+        const auto found = prove_every_count(plans, ReduceOp::sum);
+        EXPECT_EQ(found.has_value(), wrong == 0) << mutation->what << " of " << test::text(form);
+        EXPECT_TRUE(!found || found->proved) << mutation->what << " of " << test::text(form);
+        ++seen[wrong == 0 ? 0 : wrong >= last - 6 ? 1 : 2];
+        victim = original;
+      }
+    }
+  std::printf("[ %d right, %d wrong, %d wrong at some counts ]\n", seen[0], seen[1], seen[2]);
+  for (const int number : seen) EXPECT_GE(number, 10);
 }
 
 }  // namespace

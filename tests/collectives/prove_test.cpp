@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "collectives/every_count.hpp"
 #include "tests/collectives/worlds.hpp"
 
 namespace fabring {
@@ -78,21 +79,20 @@ TEST(Prove, LengthsAreProvedAtEveryCount) {
   const auto proof = prove_plans(plans, ReduceOp::sum);
   ASSERT_FALSE(proof);
   EXPECT_THAT(proof.error().message(), AllOf(HasSubstr("with 12 elements: "), HasSubstr("message 1")));
-  EXPECT_TRUE(prove_plans(test::plans_of(Algorithm::hierarchical, test::nodes_of({3, 1, 2})), ReduceOp::sum)
-                  ->lengths_at_every_count);
+  EXPECT_TRUE(
+      prove_plans(test::plans_of(Algorithm::hierarchical, test::nodes_of({3, 1, 2})), ReduceOp::sum)->at_every_count);
 }
 
-// All of them are bound at each of 2^21 counts, though no step names them.
-TEST(Prove, LengthsAtEveryCountAreNotProvedOfRangesThatTakeHours) {
+// All of them have bounds at each of 2^20 remainders, though no step names them.
+TEST(Prove, EveryCountIsNotProvedOfRangesThatTakeHours) {
   PlanBuilder builder("test", 0, 1, Collective::broadcast);
   builder.settle(0);
   std::vector<Plan> plans{std::move(builder).build()};
-  plans[0].ranges.push_back({0, 0, 1, 1 << 20});
-  plans[0].ranges.resize(262'000, {0, 0, 1, 1});
+  for (std::uint32_t i = 0; i < 262'000; ++i) plans[0].ranges.push_back({0, i, i + 1, 1 << 20});
   ASSERT_GT(period_of_bounds(plans, 1 << 20), 0U) << "it is not the period that is too long";
   const auto proof = prove_plans(plans, ReduceOp::sum);
   ASSERT_TRUE(proof) << proof.error().message();
-  EXPECT_FALSE(proof->lengths_at_every_count);
+  EXPECT_FALSE(proof->at_every_count);
 }
 
 TEST(Prove, SaysInWhichOrderAndHowManyStepsReductionsAre) {

@@ -27,7 +27,7 @@ TEST(WorkLimit, ManyPiecesReadManyTimesAreTooMuch) {
 TEST(WorkLimit, NeighboursOfEqualValueAreOnePiece) {
   check::Memory memory({0, 6}, check::Expressions::undefined);
   const auto write = [&](std::size_t begin, std::size_t end, check::ExpressionId value, std::int64_t shift) {
-    memory.write({begin, end - begin}, std::array{check::Piece{begin, end, value, shift}});
+    memory.write({begin, end}, std::array{check::Piece{begin, end, value, shift}});
     return memory.size();
   };
   EXPECT_EQ(write(0, 2, 1, 0), 2U);

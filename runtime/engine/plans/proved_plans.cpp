@@ -23,10 +23,11 @@ Result<ProvedPlans> prove_plan_text(std::string_view text) {
     return Status(too_much ? ErrorCode::unsupported : ErrorCode::invalid_argument,
                   "not proved: " + proof.error().message());
   }
-  if (!proof->lengths_at_every_count)
-    return Status(
-        ErrorCode::unsupported,
-        "cannot be run: its ranges are too many, or of too many parts, to prove lengths at every count of elements");
+  if (!proof->at_every_count)
+    return Status(ErrorCode::unsupported,
+                  "cannot be run: its ranges are too many, or of too many parts, to prove it at every count of "
+                  "elements; cut the data "
+                  "into fewer parts, or parts of parts into numbers that divide each other");
   return ProvedPlans{std::move(*plans), std::move(*proof)};
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// FilePlans: the plans of a file, for those who run them: read, and proved at many counts of elements.
+// FilePlans: the plans of a file, for those who run them: read, and proved at every count of elements.
 
 #include <string>
 #include <vector>
@@ -21,7 +21,7 @@ struct FilePlans {
 };
 
 /// Errors, without the path: as read_whole_file() and plans_from_json(); mismatch with the step where the proof breaks;
-/// unsupported if lengths are not proved at every count, as they must be to be run.
+/// unsupported if they are not proved at every count, as they must be to be run.
 Result<FilePlans> load_proved_plans(const std::string& path);
 
 /// Is that what they do? Errors: invalid_argument, with the option to give.

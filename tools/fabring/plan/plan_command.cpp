@@ -233,7 +233,9 @@ std::string proved_counts(const Proof& proof, Collective collective) {
   if (collective == Collective::barrier) return "";
   if (proof.counts.size() > 1)
     return fmt::format("; at {} counts of elements from {} to {}{}", proof.counts.size(), proof.counts.front(),
-                       proof.counts.back(), proof.lengths_at_every_count ? ", lengths at every count" : "");
+                       proof.counts.back(),
+                       proof.at_every_count ? ", and at all others by the order of bounds"
+                                            : "; all others would take too long, so it cannot be run");
   return proof.counts.front() == 0 ? "; of 0 elements, so nothing was looked at: give another --count" : "";
 }
 

@@ -3,7 +3,7 @@
 //
 // An object: "collective", "algorithm", "ranks", "proved" (true, false, or null: too much to prove), "error" (null, or
 // what breaks where); of proved plans "steps", "messages", "rounds" (longest chain of messages), "counts" (of elements
-// they were proved at), "lengths_at_every_count", "in_rank_order" and "in_one_step" (null where nothing is reduced);
+// they were proved at), "at_every_count", "in_rank_order" and "in_one_step" (null where nothing is reduced);
 // and "sent": what goes from rank to rank, [from, to, bytes] each, of "count" elements of "type".
 
 #include <span>

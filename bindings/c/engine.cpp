@@ -10,6 +10,17 @@
 using namespace fabring::c_api;
 using fabring::Status;
 
+namespace {
+
+Status read_store(const fabring_store* store, fabring_store& given) {
+  if (store == nullptr) return null_argument("store");
+  FABRING_TRY(read_struct(store, "fabring_store", "FABRING_STORE_INIT", given));
+  if (given.put == nullptr || given.get == nullptr) return null_argument(given.put == nullptr ? "put" : "get");
+  return {};
+}
+
+}  // namespace
+
 fabring_status_code fabring_engine_create(const fabring_config* config, fabring_engine** engine, fabring_error* error) {
   return make_handle(engine, "engine", error, [&]() -> fabring::Result<std::unique_ptr<fabring::Engine>> {
     FABRING_TRY(check_handle(config, "config"));
@@ -25,12 +36,23 @@ fabring_status_code fabring_engine_create_with_store(const fabring_config* confi
                                                      fabring_engine** engine, fabring_error* error) {
   return make_handle(engine, "engine", error, [&]() -> fabring::Result<std::unique_ptr<fabring::Engine>> {
     FABRING_TRY(check_handle(config, "config"));
-    if (store == nullptr) return null_argument("store");
     fabring_store given = FABRING_STORE_INIT;
-    FABRING_TRY(read_struct(store, "fabring_store", "FABRING_STORE_INIT", given));
-    if (given.put == nullptr || given.get == nullptr) return null_argument(given.put == nullptr ? "put" : "get");
+    FABRING_TRY(read_store(store, given));
     CallersStore callers(given);
     return fabring::Engine::create(config->value, callers);
+  });
+}
+
+fabring_status_code fabring_store_decline(const fabring_store* store, std::int32_t rank, std::int32_t code,
+                                          const char* reason, fabring_error* error) {
+  return answer(error, [&]() -> Status {
+    fabring_store given = FABRING_STORE_INIT;
+    FABRING_TRY(read_store(store, given));
+    if (reason == nullptr) return null_argument("reason");
+    if (code <= 0 || code > static_cast<std::int32_t>(fabring::last_error_code))
+      return {fabring::ErrorCode::invalid_argument, fmt::format("code: {} is no error", code)};
+    CallersStore callers(given);
+    return fabring::Engine::decline(callers, rank, Status(static_cast<fabring::ErrorCode>(code), reason));
   });
 }
 

@@ -256,6 +256,10 @@ class FABRING_API Engine {
   /// only. Of the configuration, rank and world_size must be set; master_addr, if it is, tells which interface is
   /// meant.
   static Result<std::unique_ptr<Engine>> create(Config config, Store& store);
+  /// For a rank that cannot call that, as its configuration is refused: the others, which wait for it in this store,
+  /// end at once, with its reason. What create() refuses it tells them itself. Errors: invalid_argument (`why` is no
+  /// error, a negative rank), those of the store.
+  static Status decline(Store& store, int rank, const Status& why);
 
   ~Engine();
   Engine(const Engine&) = delete;

@@ -119,8 +119,8 @@ enum {
 };
 
 /* What went wrong. Texts end with a NUL; one that is too long is cut. After a call that succeeds: code 0, no texts.
- * Initialise it with FABRING_ERROR_INIT: a call with one that was not fails with the code only, and begins nothing; waits,
- * fabring_comm_abort and fabring_engine_leave do their part all the same. */
+ * Initialise it with FABRING_ERROR_INIT: a call with one that was not fails with the code only, and begins nothing;
+ * waits, fabring_comm_abort and fabring_engine_leave do their part all the same. */
 typedef struct fabring_error {
   size_t struct_size;
   int32_t code;        /* a fabring_status_code */
@@ -213,7 +213,8 @@ FABRING_C_API fabring_status_code fabring_engine_create(const fabring_config* co
 /* The same with what the environment says. */
 FABRING_C_API fabring_status_code fabring_engine_create_from_environment(fabring_engine** engine, fabring_error* error);
 /* A key-value store of a framework whose ranks have met already. Both functions are called during
- * fabring_engine_create_with_store only, from any thread but one at a time, and return a fabring_status_code. */
+ * fabring_engine_create_with_store and fabring_store_decline only, from any thread but one at a time, and return a
+ * fabring_status_code. */
 typedef struct fabring_store {
   size_t struct_size;
   void* context; /* passed to both; the caller's own, may be NULL */
@@ -232,6 +233,12 @@ typedef struct fabring_store {
 FABRING_C_API fabring_status_code fabring_engine_create_with_store(const fabring_config* config,
                                                                    const fabring_store* store, fabring_engine** engine,
                                                                    fabring_error* error);
+/* For a rank that cannot call that, as fabring_config_set has refused something: the others, which wait for it in this
+ * store, end at once, with its `code` (a fabring_status_code but OK) and `reason`. What
+ * fabring_engine_create_with_store refuses, but for null arguments, it tells them itself. Errors: invalid_argument,
+ * those of the store. */
+FABRING_C_API fabring_status_code fabring_store_decline(const fabring_store* store, int32_t rank, int32_t code,
+                                                        const char* reason, fabring_error* error);
 /* A new handle to the communicator of all ranks of the job. */
 FABRING_C_API fabring_status_code fabring_engine_world(fabring_engine* engine, fabring_comm** world,
                                                        fabring_error* error);
@@ -341,8 +348,8 @@ FABRING_C_API fabring_status_code fabring_run(fabring_comm* comm, const fabring_
 FABRING_C_API fabring_status_code fabring_start(fabring_comm* comm, const fabring_operation* operation,
                                                 fabring_work** work, fabring_error* error);
 /* Begins operations[0, count), which all have the same struct_size, then waits for all: sends and receives among them
- * go on side by side, so that none may use a buffer that another operation of the group writes; collectives run in their
- * order. The first error, if any; by then nothing of the group is under way any more. */
+ * go on side by side, so that none may use a buffer that another operation of the group writes; collectives run in
+ * their order. The first error, if any; by then nothing of the group is under way any more. */
 FABRING_C_API fabring_status_code fabring_run_group(fabring_comm* comm, const fabring_operation* operations,
                                                     size_t count, fabring_error* error);
 /* Begins them; works[i] is operations[i]. An operation that is wrong fails alone: fabring_work_wait(works[i]) has the
@@ -430,8 +437,9 @@ FABRING_C_API fabring_status_code fabring_alltoall(fabring_comm* comm, const voi
 /* Waits until every rank has called it. */
 FABRING_C_API fabring_status_code fabring_barrier(fabring_comm* comm, fabring_error* error);
 /* To one rank, which receives it with fabring_recv. Messages between two ranks match in order, tag by tag. It may wait
- * for its receive. It does not for up to 4 KiB in memory of the host, as long as what is on its way to that rank and not
- * received takes 66 KiB at most, each message counted with 128 bytes more than it has (16 of 4 KiB, 512 of 4 bytes). */
+ * for its receive. It does not for up to 4 KiB in memory of the host, as long as what is on its way to that rank and
+ * not received takes 66 KiB at most, each message counted with 128 bytes more than it has (16 of 4 KiB, 512 of 4
+ * bytes). */
 FABRING_C_API fabring_status_code fabring_send(fabring_comm* comm, const void* data, size_t count,
                                                fabring_data_type type, int32_t to, int32_t tag, fabring_error* error);
 /* At most `count` elements; a longer message is a mismatch. */

@@ -69,12 +69,14 @@ std::string join_key(Rank rank) { return fmt::format("join/{}", rank); }
 /// heard.
 constexpr const char* failed_key = "failed";
 
-void publish_failure(Store& store, Rank self, const Status& why) {
-  if (store.get(failed_key, 0ns)) return;
+Status publish_failure(Store& store, Rank self, const Status& why) {
+  const auto told = store.get(failed_key, 0ns);
+  if (told) return {};
+  if (told.error().code() != ErrorCode::timeout) return told.error();  // a lost store takes nothing either
   const std::string text =
       fmt::format("rank {} (host {}, pid {}) gave up: {}", self, host_name(), ::getpid(), why.message());
-  (void)store.put(failed_key,
-                  meeting::encode(Status(why.code(), text.substr(0, most_reason_bytes), meeting::blamed(why, self))));
+  return store.put(failed_key,
+                   meeting::encode(Status(why.code(), text.substr(0, most_reason_bytes), meeting::blamed(why, self))));
 }
 
 /// What a rank has published there, or why the store cannot say; ok: nothing.
@@ -115,7 +117,7 @@ class StoreBootstrap final : public Bootstrap {
   }
   void give_up(const Status& why) override {
     finished_ = true;
-    if (failure_.ok()) publish_failure(store_, self_, why);
+    if (failure_.ok()) (void)publish_failure(store_, self_, why);
   }
   void finish() override { finished_ = true; }
   std::uint64_t job_nonce() const override { return meeting_.job_nonce; }
@@ -176,10 +178,12 @@ Status add_join(Joins& joins, Rank rank, const std::string& value, const std::st
   return {};
 }
 
-/// Those of the others. The error names those that did not come. The first that is missing is waited for; at the others
-/// it only looks, so that a note names them all.
+/// Those of the others. The error names those that did not come, or is that of one that has given up, before it came or
+/// after. The first that is missing is waited for; at the others it only looks, so that a note names them all.
 Result<Joins> read_joins(const Config& config, Store& store, const std::string& fingerprint, Wait wait) {
   Joins joins;
+  Status gave_up;  // of a rank whose time was over it is a timeout, too
+  const auto heard = [&] { return gave_up = published_failure(store); };
   std::vector<Rank> missing;
   for (Rank rank = 1; rank < config.world_size; ++rank) missing.push_back(rank);
   for (bool in_time = true; !missing.empty() && in_time;) {
@@ -188,8 +192,9 @@ Result<Joins> read_joins(const Config& config, Store& store, const std::string& 
     std::vector<Rank> absent;
     for (const Rank rank : missing) {
       Looks looks(wait.started, 1);
-      auto joined = absent.empty() ? look_until(store, join_key(rank), looks, until) : store.get(join_key(rank), 0ns);
-      if (!joined && joined.error().code() != ErrorCode::timeout) return joined.error();
+      auto joined =
+          absent.empty() ? look_until(store, join_key(rank), looks, until, heard) : store.get(join_key(rank), 0ns);
+      if (!joined && (!gave_up.ok() || joined.error().code() != ErrorCode::timeout)) return joined.error();
       if (joined)
         FABRING_TRY(add_join(joins, rank, *joined, fingerprint));
       else
@@ -272,11 +277,17 @@ struct Joined {
   std::string address;  ///< of this rank
 };
 
+/// Rank 0's word that there is no meeting: what it has heard of another rank, or what is wrong here.
+Status publish_failed_meeting(Store& store, const Status& why, const std::string& who) {
+  const Status shortened(why.code(), (who + why.message()).substr(0, most_reason_bytes), why.context());
+  return store.put("meeting", meeting::encode_failed_meeting(shortened));
+}
+
 /// The part of a rank other than 0 once it has said that it is there: if it gives up, the others hear so, but for what
 /// rank 0 has told them itself.
 Result<Joined> join_meeting(const Config& config, Store& store, const Wait& wait) {
   const auto give_up = [&](const Status& why) {
-    publish_failure(store, config.rank, why);
+    (void)publish_failure(store, config.rank, why);
     return why;
   };
   const auto value = read_meeting(config, store, wait);
@@ -295,6 +306,12 @@ Result<Joined> join_meeting(const Config& config, Store& store, const Wait& wait
 
 }  // namespace
 
+Status decline_meeting(Store& store, Rank self, const Status& why) {
+  if (self != 0) return publish_failure(store, self, why);
+  const Status own(why.code(), why.message(), meeting::blamed(why, self, host_name()));
+  return publish_failed_meeting(store, own, fmt::format("rank 0 (host {}, pid {}) gave up: ", host_name(), ::getpid()));
+}
+
 Result<std::unique_ptr<Bootstrap>> meet_by_store(const Config& config, Store& store, const Log& log,
                                                  std::chrono::milliseconds note_interval) {
   const SteadyTime started = std::chrono::steady_clock::now();
@@ -303,10 +320,8 @@ Result<std::unique_ptr<Bootstrap>> meet_by_store(const Config& config, Store& st
   if (config.rank == 0) {
     auto meeting = hold_meeting(config, store, fingerprint, wait);
     if (!meeting) {
-      const Status& why = meeting.error();
-      const Status shortened(why.code(), "rank 0: " + why.message().substr(0, most_reason_bytes), why.context());
-      (void)store.put("meeting", meeting::encode_failed_meeting(shortened));
-      return why;
+      (void)publish_failed_meeting(store, meeting.error(), fmt::format("rank 0 (host {}): ", host_name()));
+      return meeting.error();
     }
     FABRING_TRY(store.put("meeting", meeting::encode(*meeting)));
     std::string address = meeting->master;

@@ -4,8 +4,8 @@
 // 0, by which the others find the interface that leads to it. Rank 0 reads n values. Every other rank looks for that
 // one, and later for the address of its parent on the control plane, again and again: the more seldom the more ranks
 // there are, as one store answers them all.
-// One whose start fails once it has said where it is says so there too; rank 0 looks for it before it publishes, the
-// others about once a second while they start.
+// One whose start fails, before it has said where it is or after, says so there too; rank 0 looks for it while it waits
+// and before it publishes, the others about once a second while they start.
 
 #include <chrono>
 #include <memory>
@@ -21,5 +21,9 @@ namespace fabring {
 /// another rank give up.
 Result<std::unique_ptr<Bootstrap>> meet_by_store(const Config& config, Store& store, const Log& log,
                                                  std::chrono::milliseconds note_interval = std::chrono::seconds(5));
+
+/// For a rank that cannot come to the meeting: those that wait for it there end at once, with its reason. Errors: those
+/// of the store.
+Status decline_meeting(Store& store, Rank self, const Status& why);
 
 }  // namespace fabring

@@ -58,6 +58,15 @@ struct Meeting {
   std::unique_ptr<ControlPlane> control;
 };
 
+// What can be known to be wrong before others are asked. The job's secret; empty: it has none.
+Result<std::string> settle(Config& config) {
+  limit_timeouts(config);
+  FABRING_TRY(check_settings(config));
+  FABRING_TRY(check_grammar(config));
+  if (config.secret_file.empty()) return std::string();
+  return read_secret(config.secret_file);
+}
+
 // The other ranks, and the tree that connects all.
 Result<Meeting> meet(const Config& config, const std::string& secret, Store* store, const Log& log) {
   const std::vector<std::string> asked = UsableTransports::asked_for(config.transport);
@@ -123,16 +132,12 @@ void answer_status(EngineCore& core, std::uint64_t job_nonce, const Log& log) {
 
 Result<std::shared_ptr<EngineCore>> start_up(Config config, Store* store, std::shared_ptr<DeviceRuntime> device) {
   FABRING_TRY(check_rank(config));
-  limit_timeouts(config);
-  FABRING_TRY(check_settings(config));
-  FABRING_TRY(check_grammar(config));
-  const Log log(level_of(config.log), config.rank);
-  std::string secret;
-  if (!config.secret_file.empty()) {
-    auto read = read_secret(config.secret_file);
-    if (!read) return read.error();
-    secret = std::move(*read);
+  const auto secret = settle(config);
+  if (!secret) {
+    if (store != nullptr) (void)decline_meeting(*store, config.rank, secret.error());
+    return secret.error();
   }
+  const Log log(level_of(config.log), config.rank);
 
   EngineParts parts = begin_parts(config, std::move(device), log);
   if (config.world_size == 1) {
@@ -142,10 +147,10 @@ Result<std::shared_ptr<EngineCore>> start_up(Config config, Store* store, std::s
     answer_status(*alone, random_nonce(), log);
     return alone;
   }
-  auto met = meet(config, secret, store, log);
+  auto met = meet(config, *secret, store, log);
   if (!met) return met.error();
   Gathering gather(*met->control);
-  auto introduced = introduce(parts, secret, *met->bootstrap, gather);
+  auto introduced = introduce(parts, *secret, *met->bootstrap, gather);
   if (!introduced) return introduced.error();
   const auto probe = assemble(*introduced, gather, parts);
   if (!probe) return probe.error();

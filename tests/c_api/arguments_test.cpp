@@ -76,6 +76,7 @@ TEST_F(Arguments, that_are_null_are_named) {
       {"text", [&] { return fabring_engine_report(engine, nullptr, 8, nullptr, e); }},
       {"engine", [&] { return fabring_engine_setting(nullptr, "FABRING_RANK", text, 8, nullptr, e); }},
       {"name", [&] { return fabring_engine_setting(engine, nullptr, text, 8, nullptr, e); }},
+      {"store", [&] { return fabring_store_decline(nullptr, 1, FABRING_STATUS_UNAVAILABLE, "", e); }},
       {"comm", [&] { return fabring_run(nullptr, &barrier, e); }},
       {"operation", [&] { return fabring_run(world, nullptr, e); }},
       {"comm", [&] { return fabring_start(nullptr, &barrier, &work, e); }},

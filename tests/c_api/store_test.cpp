@@ -109,6 +109,52 @@ TEST(Store, names_on_every_rank_those_that_did_not_come) {
   for (std::thread& thread : threads) thread.join();
 }
 
+// The others would wait for it until their limit.
+TEST(Store, tells_at_once_whose_configuration_is_refused_and_why) {
+  for (const int wrong : {0, 2})
+    for (const bool by_create : {false, true}) {
+      SharedMap map;
+      const auto since = std::chrono::steady_clock::now();
+      std::vector<std::thread> threads;
+      for (int rank = 0; rank < 3; ++rank)
+        threads.emplace_back([&map, rank, wrong, by_create] {
+          fabring_error error = FABRING_ERROR_INIT;
+          fabring_config* config = config_of(rank, 3, "60s");
+          const fabring_store store = map.store();
+          fabring_engine* engine = nullptr;
+          if (rank == wrong && !by_create) {
+            EXPECT_EQ(
+                fabring_store_decline(&store, rank, FABRING_STATUS_INVALID_ARGUMENT, "no /nowhere/secret", &error),
+                FABRING_STATUS_OK)
+                << error.message;
+          } else {
+            if (rank == wrong) {
+              EXPECT_EQ(fabring_config_set(config, "FABRING_SECRET_FILE", "/nowhere/secret", &error),
+                        FABRING_STATUS_OK);
+            }
+            EXPECT_NE(fabring_engine_create_with_store(config, &store, &engine, &error), FABRING_STATUS_OK);
+            EXPECT_THAT(error.message, HasSubstr("/nowhere/secret"));
+          }
+          if (rank != wrong) {
+            EXPECT_THAT(error.message, HasSubstr("rank " + std::to_string(wrong) + " (host "));
+            EXPECT_EQ(error.rank, wrong);
+          }
+          fabring_config_free(config);
+        });
+      for (std::thread& thread : threads) thread.join();
+      EXPECT_LT(std::chrono::steady_clock::now() - since, std::chrono::seconds(30));
+    }
+}
+
+TEST(Store, takes_no_refusal_without_an_error) {
+  SharedMap map;
+  const fabring_store store = map.store();
+  fabring_error error = FABRING_ERROR_INIT;
+  for (const std::int32_t code : {0, -1, 99})
+    EXPECT_EQ(fabring_store_decline(&store, 1, code, "", &error), FABRING_STATUS_INVALID_ARGUMENT);
+  EXPECT_EQ(fabring_store_decline(&store, -1, FABRING_STATUS_UNAVAILABLE, "", &error), FABRING_STATUS_INVALID_ARGUMENT);
+}
+
 // A file of its owner's only, as it has to be; gone with the test.
 class SecretFile {
  public:

@@ -128,7 +128,7 @@ TEST(StoreMeeting, ThatRankZeroDoesNotComeIsSaidMeanwhile) {
   EXPECT_EQ(store.waits_in_vain, 0);
 }
 
-// Its word that it is there still stands in the store, where rank 0 finds it once the last one comes.
+// Its word that it is there still stands in the store, but so does that it has gone; the last one need not have come.
 TEST(StoreMeeting, ARankThatGaveUpBeforeAllHadComeEndsTheMeetingOfTheOthersAtOnce) {
   MapStore store;
   const auto meet = [&](Rank rank, std::chrono::milliseconds timeout) {
@@ -140,14 +140,33 @@ TEST(StoreMeeting, ARankThatGaveUpBeforeAllHadComeEndsTheMeetingOfTheOthersAtOnc
   EXPECT_EQ(impatient.code(), ErrorCode::timeout);
   EXPECT_EQ(impatient.context().rank, -1) << impatient.to_string();
   EXPECT_THAT(impatient.message(), HasSubstr("its log says who has not, or it has not come itself"));
-  const auto came = std::chrono::steady_clock::now();
-  for (const Status& ended : {meet(2, 10s), first.get()}) {
+  const auto gone = std::chrono::steady_clock::now();
+  const Status at_rank_0 = first.get();
+  for (const Status& ended : {at_rank_0, meet(2, 10s)}) {
     EXPECT_EQ(ended.code(), ErrorCode::timeout) << ended.to_string();
     EXPECT_EQ(ended.context().rank, 1) << ended.to_string();
     EXPECT_THAT(ended.message(), HasSubstr("rank 1 (host"));
     EXPECT_THAT(ended.message(), HasSubstr("gave up"));
   }
-  EXPECT_LT(std::chrono::steady_clock::now() - came, 2s);
+  EXPECT_LT(std::chrono::steady_clock::now() - gone, 2s);
+}
+
+TEST(StoreMeeting, ARankThatDoesNotComeAsItCannotEndsTheMeetingOfTheOthersAtOnce) {
+  for (const Rank unable : {0, 1}) {
+    MapStore store;
+    const auto meet = [&](Rank rank) {
+      const auto met = meet_by_store(one_of(3, rank, 60s), store, Log());
+      return met ? Status() : met.error();
+    };
+    auto waits = std::async(std::launch::async, meet, unable == 0 ? 1 : 0);
+    EXPECT_TRUE(decline_meeting(store, unable, Status(ErrorCode::invalid_argument, "no such setting")).ok());
+    for (const Status& ended : {waits.get(), meet(2)}) {
+      EXPECT_EQ(ended.code(), ErrorCode::invalid_argument) << ended.to_string();
+      EXPECT_EQ(ended.context().rank, unable) << ended.to_string();
+      EXPECT_THAT(ended.message(), HasSubstr("rank " + std::to_string(unable) + " (host"));
+      EXPECT_THAT(ended.message(), HasSubstr("no such setting"));
+    }
+  }
 }
 
 TEST(StoreMeeting, ARankThatCannotReadWhatRankZeroHasPutThereSaysSoButDoesNotRepeatRankZero) {

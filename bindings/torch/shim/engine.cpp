@@ -4,12 +4,15 @@
 #include <c10/util/StringUtil.h>
 
 #include <algorithm>
-#include <cstring>
+#include <exception>
 #include <mutex>
 #include <utility>
 
 #include "config.hpp"
+#include "engine_store.hpp"
 #include "failure.hpp"
+#include "hearing.hpp"
+#include "limit.hpp"
 
 namespace fabring_torch {
 namespace {
@@ -33,33 +36,40 @@ std::vector<std::shared_ptr<SharedEngine>> living() {
   return found;
 }
 
-// ---- the store, as fabring.h asks for it --------------------------------------------------------------------------
-
-std::int32_t put_value(void* context, const char* key, const void* value, std::size_t size) {
+// Makes the engine, or tells the others by the store why there will be none.
+fabring_engine* meet(const Keys& keys, int rank, int size, std::chrono::milliseconds timeout) {
+  EngineStore store(keys);
+  const fabring_store functions = store.functions();
+  Config config;
   try {
-    static_cast<const Keys*>(context)->put(key, std::string(static_cast<const char*>(value), size));
-    return FABRING_STATUS_OK;
+    configure(config, rank, size, timeout);
   } catch (const std::exception& thrown) {
-    TORCH_WARN("fabring: the store did not take '", key, "': ", thrown.what());
-    return FABRING_STATUS_UNAVAILABLE;
+    const bool known = config.error.code != FABRING_STATUS_OK;
+    fabring_store_decline(&functions, rank, known ? config.error.code : FABRING_STATUS_INTERNAL,
+                          known ? config.error.message : text_of(thrown).c_str(), nullptr);
+    throw;
   }
+  fabring_engine* made = nullptr;
+  if (fabring_engine_create_with_store(config.handle, &functions, &made, &config.error) == FABRING_STATUS_OK)
+    return made;
+  std::string more;
+  if (!store.failure().empty()) more = "; " + store.failure();
+  if (config.error.code == FABRING_STATUS_TIMEOUT)
+    more += c10::str("; all ranks had answered in the store before", limit_note());
+  // What another rank's caller did wrong this one's has not.
+  if (config.error.rank >= 0 && config.error.rank != rank)
+    raise_lost(c10::str("fabring: ", fabring_status_name(config.error.code), ": ", config.error.message, more));
+  std::rethrow_exception(exception_of(config.error, more.c_str()));
 }
 
-std::int32_t get_value(void* context, const char* key, std::uint64_t nanoseconds, void* value, std::size_t capacity,
-                       std::size_t* size) {
-  try {
-    const auto* keys = static_cast<const Keys*>(context);
-    const auto limit = std::chrono::ceil<std::chrono::milliseconds>(std::chrono::nanoseconds(nanoseconds));
-    if (!keys->wait(key, limit)) return FABRING_STATUS_TIMEOUT;
-    const std::string found = keys->get(key);
-    *size = found.size();
-    if (found.size() > capacity) return FABRING_STATUS_INVALID_ARGUMENT;
-    std::memcpy(value, found.data(), found.size());
-    return FABRING_STATUS_OK;
-  } catch (const std::exception& thrown) {
-    TORCH_WARN("fabring: the store did not give '", key, "': ", thrown.what());
-    return FABRING_STATUS_UNAVAILABLE;
-  }
+// The process of the job's rank 0 may have the store that tells the others of this.
+void part(const Keys& keys, std::size_t rank, const std::vector<std::int64_t>& global_ranks) {
+  const auto heard = [&keys](std::size_t who) { return keys.name(c10::str("heard/", who)); };
+  if (global_ranks[rank] != 0) return say_heard(keys.store(), heard(rank));
+  std::vector<std::string> others;
+  for (std::size_t other = 0; other < global_ranks.size(); ++other)
+    if (other != rank) others.push_back(heard(other));
+  wait_until_heard(keys.store(), others);
 }
 
 }  // namespace
@@ -69,35 +79,34 @@ std::int32_t get_value(void* context, const char* key, std::uint64_t nanoseconds
 Keys::Keys(c10::intrusive_ptr<c10d::Store> store, std::string prefix)
     : store_(std::move(store)), prefix_(std::move(prefix)) {}
 
-void Keys::put(const std::string& key, const std::string& value) const { store_->set(prefix_ + key, value); }
+void Keys::put(const std::string& key, const std::string& value) const { store_->set(name(key), value); }
 
 bool Keys::wait(const std::string& key, std::chrono::milliseconds limit) const {
-  const std::string name = prefix_ + key;
-  if (limit.count() == 0) return store_->check({name});
+  const std::string full = name(key);
+  if (limit.count() == 0) return store_->check({full});
   try {
-    store_->wait({name}, limit);
+    store_->wait({full}, limit);
     return true;
   } catch (const std::exception&) {  // stores differ in how they say that time ran out; a lost one fails again
-    return store_->check({name});
+    return store_->check({full});
   }
 }
 
-std::string Keys::get(const std::string& key) const { return store_->get_to_str(prefix_ + key); }
+std::string Keys::get(const std::string& key) const { return store_->get_to_str(name(key)); }
 
-std::int64_t Keys::count(const std::string& key, std::int64_t add) const { return store_->add(prefix_ + key, add); }
+std::int64_t Keys::count(const std::string& key, std::int64_t add) const { return store_->add(name(key), add); }
 
 // ---- SharedEngine -------------------------------------------------------------------------------------------------
 
 SharedEngine::Joined SharedEngine::create(const Keys& keys, int rank, int size, std::chrono::milliseconds timeout,
                                           std::vector<std::int64_t> global_ranks, std::string token) {
-  Config config;
-  configure(config, rank, size, timeout);
-  fabring_store store = FABRING_STORE_INIT;
-  store.context = const_cast<Keys*>(&keys);
-  store.put = put_value;
-  store.get = get_value;
   fabring_engine* handle = nullptr;
-  check(fabring_engine_create_with_store(config.handle, &store, &handle, &config.error), config.error);
+  try {
+    handle = meet(keys, rank, size, timeout);
+  } catch (const std::exception&) {
+    part(keys, static_cast<std::size_t>(rank), global_ranks);
+    throw;
+  }
   std::shared_ptr<SharedEngine> made(new SharedEngine(keys, handle, std::move(global_ranks), std::move(token)));
   auto stay = std::make_shared<Stay>(made);
   made->stay_ = stay;

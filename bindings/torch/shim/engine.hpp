@@ -29,6 +29,10 @@ class Keys {
   /// Adds to a counter that all ranks share, and returns it.
   std::int64_t count(const std::string& key, std::int64_t add) const;
 
+  c10d::Store& store() const { return *store_; }
+  /// What a key is called in store().
+  std::string name(const std::string& key) const { return prefix_ + key; }
+
  private:
   const c10::intrusive_ptr<c10d::Store> store_;
   const std::string prefix_;
@@ -40,7 +44,8 @@ class SharedEngine {
     std::shared_ptr<SharedEngine> engine;
     std::shared_ptr<Stay> stay;
   };
-  /// Meets the ranks by the store. `token` names it in this process and on the others.
+  /// Meets the ranks by the store. `token` names it in this process and on the others. Where it fails, on any rank, all
+  /// hear why.
   static Joined create(const Keys& keys, int rank, int size, std::chrono::milliseconds timeout,
                        std::vector<std::int64_t> global_ranks, std::string token);
   /// The living engine of this name; null if there is none.

@@ -29,6 +29,12 @@ std::exception_ptr exception_of(const fabring_error& error, const char* more) {
 
 void raise(const fabring_error& error) { std::rethrow_exception(exception_of(error)); }
 
+std::string text_of(const std::exception& thrown) {
+  const auto* const c10s = dynamic_cast<const c10::Error*>(&thrown);
+  std::string text = c10s == nullptr ? thrown.what() : c10s->what_without_backtrace();
+  return text.substr(0, text.find("\nException raised from "));  // some have put those of another into their words
+}
+
 void raise_lost(const std::string& text) { throw c10::DistBackendError(here, text); }
 
 }  // namespace fabring_torch

@@ -20,6 +20,9 @@ inline void check(fabring_status_code code, const fabring_error& error) {
   if (code != FABRING_STATUS_OK) raise(error);
 }
 
+/// What an exception says, without the frames of C++ that c10's carry.
+std::string text_of(const std::exception& thrown);
+
 /// Ends the group's call with DistBackendError.
 [[noreturn]] void raise_lost(const std::string& text);
 

@@ -10,6 +10,7 @@
 #include <set>
 
 #include "engine.hpp"
+#include "engine_store.hpp"
 #include "failure.hpp"
 #include "first_rank.hpp"
 #include "limit.hpp"
@@ -35,11 +36,21 @@ Decision decide(const GroupRequest& request, const std::vector<Place>& in_engine
   return {random_token(), 0, members_text(request)};
 }
 
+// One that cannot be read: this rank answers the others all the same, and they hear why it cannot make its engine.
+Limit limit_of(const GroupRequest& request, bool makes_engine) {
+  try {
+    return rendezvous_limit(request.timeout);
+  } catch (const c10::Error&) {
+    if (!makes_engine) throw;
+    return {request.timeout, false};
+  }
+}
+
 /// The ways by which the members of a group hear of each other before it is made.
 struct Ways {
   explicit Ways(const GroupRequest& request)
-      : limit(rendezvous_limit(request.timeout)),
-        in_engines(places(request)),
+      : in_engines(places(request)),
+        limit(limit_of(request, in_engines.empty())),
         check(request, in_engines),
         roll_call(request),
         first(request, in_engines),
@@ -48,8 +59,8 @@ struct Ways {
           first.look();
         }) {}
 
-  const Limit limit;
   const std::vector<Place> in_engines;
+  const Limit limit;
   const MemberCheck check;
   RollCall roll_call;
   FirstRank first;
@@ -83,14 +94,25 @@ Decision follow(const GroupRequest& request, Ways& ways) {
                       ways.limit.text(), "; ", ways.roll_call.why_not()));
 }
 
+/// The same on all members.
+Decision agree(const GroupRequest& request) {
+  try {
+    Ways ways(request);
+    const Decision decision = request.rank == 0 ? lead(request, ways) : follow(request, ways);
+    if (decision.members != members_text(request)) ways.check.raise_unlike(decision, "its rank 0");
+    ways.check.look();
+    return decision;
+  } catch (const c10::DistNetworkError& thrown) {
+    throw c10::DistNetworkError({"fabring", __FILE__, 0}, c10::str("fabring: group '", request.name,
+                                                                   "': ", failed_store_text(*request.store, thrown)));
+  }
+}
+
 }  // namespace
 
 Membership Group::open(const GroupRequest& request) {
   OpenGroup::check_none_before_fork();
-  Ways ways(request);
-  const Decision decision = request.rank == 0 ? lead(request, ways) : follow(request, ways);
-  if (decision.members != members_text(request)) ways.check.raise_unlike(decision, "its rank 0");
-  ways.check.look();
+  const Decision decision = agree(request);
   SharedEngine::Joined joined;
   fabring_comm* comm = nullptr;
   if (decision.number == 0) {

@@ -14,6 +14,11 @@ namespace {
 
 constexpr const char* setting = "FABRING_RENDEZVOUS_TIMEOUT";
 
+const char* given_limit() {
+  const char* const given = std::getenv(setting);
+  return given == nullptr || *given == '\0' ? nullptr : given;
+}
+
 }  // namespace
 
 std::string Limit::text() const {
@@ -22,8 +27,8 @@ std::string Limit::text() const {
 
 // The setting is read by those who know how people write durations, and comes back as "300 ms", "2 s", "5 min", "1 h".
 Limit rendezvous_limit(std::chrono::milliseconds group_timeout) {
-  const char* const given = std::getenv(setting);
-  if (given == nullptr || *given == '\0') return {group_timeout, false};
+  const char* const given = given_limit();
+  if (given == nullptr) return {group_timeout, false};
   Config config;
   config.set(setting, given);
   std::string text(64, '\0');
@@ -35,6 +40,10 @@ Limit rendezvous_limit(std::chrono::milliseconds group_timeout) {
        {std::pair<std::string_view, std::int64_t>{" ms", 1}, {" s", 1000}, {" min", 60'000}, {" h", 3'600'000}})
     if (wrong == std::errc() && name == unit) return {std::chrono::milliseconds(count * milliseconds), true};
   TORCH_CHECK(false, "fabring: ", setting, " is '", given, "', which reads '", text, "'");
+}
+
+std::string limit_note() {
+  return given_limit() != nullptr ? "" : c10::str("; ", setting, " is not set: it is the timeout of the group");
 }
 
 }  // namespace fabring_torch

@@ -17,4 +17,8 @@ struct Limit {
 /// FABRING_RENDEZVOUS_TIMEOUT where it is set, else the timeout of the group. Throws if it cannot be read.
 Limit rendezvous_limit(std::chrono::milliseconds group_timeout);
 
+/// For an error of the engine, which names the setting as it knows no group: "; FABRING_RENDEZVOUS_TIMEOUT is not set:
+/// it is the timeout of the group", empty where it is set.
+std::string limit_note();
+
 }  // namespace fabring_torch

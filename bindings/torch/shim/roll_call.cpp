@@ -4,6 +4,7 @@
 
 #include "failure.hpp"
 #include "group.hpp"
+#include "hearing.hpp"
 #include "polling.hpp"
 
 namespace fabring_torch {
@@ -13,6 +14,10 @@ constexpr const char* published = "fabring/offer";
 
 std::string entry_key(const std::string& token, const std::string& word) {
   return c10::str("fabring/", token, "/in/", word);
+}
+
+std::string heard_key(const std::string& token, const std::string& word) {
+  return c10::str("fabring/", token, "/heard/", word);
 }
 
 // "rank 3 of 8", "ranks 1 and 2 of 3", "ranks 1, 2 and 61 others of 64".
@@ -63,6 +68,9 @@ void RollCall::hold(const Decision& decision, const Limit& limit, Polling& polli
   const std::string text = c10::str(missing_text(missing, request_.size), " did not come within ", limit.text(),
                                     "; look at ", missing.size() == 1 ? "its" : "their", " output");
   release(decision.token, words, "rank 0: " + text);
+  std::vector<std::string> heard;
+  for (const std::string& word : words) heard.push_back(heard_key(decision.token, word));
+  wait_until_heard(store, heard);
   raise_lost(c10::str("fabring: group '", request_.name, "': ", text));
 }
 
@@ -91,9 +99,10 @@ std::optional<Decision> RollCall::answer(Polling& polling) {
   }
   const std::string entry = entry_key(offer_.token, word_);
   if (!answered_ || !store.check({entry})) return std::nullopt;
-  if (const std::string refusal = store.get_to_str(entry); !refusal.empty())
-    raise_lost(c10::str("fabring: group '", request_.name, "': ", refusal));
-  return offer_;
+  const std::string refusal = store.get_to_str(entry);
+  if (refusal.empty()) return offer_;
+  say_heard(store, heard_key(offer_.token, word_));
+  raise_lost(c10::str("fabring: group '", request_.name, "': ", refusal));
 }
 
 std::string RollCall::why_not() const {

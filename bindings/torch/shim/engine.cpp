@@ -37,8 +37,7 @@ std::vector<std::shared_ptr<SharedEngine>> living() {
 }
 
 // Makes the engine, or tells the others by the store why there will be none.
-fabring_engine* meet(const Keys& keys, int rank, int size, std::chrono::milliseconds timeout) {
-  EngineStore store(keys);
+fabring_engine* meet(EngineStore& store, int rank, int size, std::chrono::milliseconds timeout) {
   const fabring_store functions = store.functions();
   Config config;
   try {
@@ -100,11 +99,12 @@ std::int64_t Keys::count(const std::string& key, std::int64_t add) const { retur
 
 SharedEngine::Joined SharedEngine::create(const Keys& keys, int rank, int size, std::chrono::milliseconds timeout,
                                           std::vector<std::int64_t> global_ranks, std::string token) {
+  EngineStore store(keys);
   fabring_engine* handle = nullptr;
   try {
-    handle = meet(keys, rank, size, timeout);
+    handle = meet(store, rank, size, timeout);
   } catch (const std::exception&) {
-    part(keys, static_cast<std::size_t>(rank), global_ranks);
+    if (store.failure().empty()) part(keys, static_cast<std::size_t>(rank), global_ranks);
     throw;
   }
   std::shared_ptr<SharedEngine> made(new SharedEngine(keys, handle, std::move(global_ranks), std::move(token)));

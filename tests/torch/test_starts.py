@@ -1,0 +1,115 @@
+"""A start that fails on one rank: what the others hear, and when; also where the store ends with the process that has it."""
+
+import os
+import time
+
+import pytest
+import torch.distributed as dist
+
+import fabring.torch
+from ranks import run
+
+
+def create(store, rank, size, seconds=60):
+    """A group of all ranks, as init_process_group makes it."""
+    return fabring.torch._backend.create(store, rank, size, seconds, "again", [])
+
+
+def with_a_setting_on_one_rank(rank, size, culprit, name, value):
+    store = dist.PrefixStore("again", dist.distributed_c10d._get_default_store())
+    if rank == culprit:
+        os.environ[name] = value
+    began = time.monotonic()
+    with pytest.raises(ValueError if rank == culprit else dist.DistBackendError) as caught:
+        create(store, rank, size)
+    assert time.monotonic() - began < 30, "not when the timeout of the group is over"
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("culprit", [0, 2])
+@pytest.mark.parametrize("name, value", [("FABRING_TRANPORT", "shm"), ("FABRING_TIMEOUT", "never"),
+                                         ("FABRING_PROVIDER", "nosuch"), ("FABRING_RENDEZVOUS_TIMEOUT", "never")])
+def test_a_setting_refused_on_one_rank_is_told_the_others_at_once(culprit, name, value):
+    texts = run(3, with_a_setting_on_one_rank, culprit, name, value)
+    for rank, text in enumerate(texts):
+        assert name in text, text
+        assert rank == culprit or f"rank {culprit} (host " in text, text
+
+
+def store_of_rank_0(rank):
+    """A store in the process of rank 0, which ends with it."""
+    meeting = dist.distributed_c10d._get_default_store()
+    if rank == 0:
+        store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+        meeting.set("port", str(store.port))
+        return store
+    return dist.TCPStore("127.0.0.1", int(meeting.get("port")), is_master=False, wait_for_workers=False)
+
+
+def rank_0_gives_up_and_ends(rank, size, what):
+    store = store_of_rank_0(rank)
+    if what == "start" and rank == 0:
+        os.environ["FABRING_INTERFACE"] = "nosuch0"
+    if what == "roll call" and rank == 2:
+        dist.distributed_c10d._get_default_store().wait(["over"])
+        return ""
+    try:
+        create(store, rank, size, 1 if what == "roll call" and rank == 0 else 60)
+    except dist.DistError as error:
+        if rank == 0:
+            os._exit(0)  # and the store with it
+        dist.distributed_c10d._get_default_store().set("over", "")
+        return str(error)
+
+
+def test_rank_0_ends_with_its_store_when_the_others_have_read_why():
+    for text in run(3, rank_0_gives_up_and_ends, "start", killed=(0,))[1:]:
+        assert "rank 0 (host " in text and "no interface nosuch0" in text, text
+    text = run(3, rank_0_gives_up_and_ends, "roll call", killed=(0,))[1]
+    assert "rank 0: rank 2 of 3 did not come within 1000 ms" in text, text
+
+
+def let_in(store, rank):
+    """Plays rank 0, which calls the others; returns when this one waits for what else it has to say."""
+    store.set("fabring/offer", "token 0 all")
+    word = store.get(f"fabring/token/here/{rank}").decode()
+    store.set(f"fabring/token/in/{word}", "")
+    store.get(f"fabring/token/join/{rank}")
+
+
+def the_store_dies(rank, size, folder):
+    store = store_of_rank_0(rank)
+    if rank == 0:
+        let_in(store, 1)
+        os._exit(0)
+    with open(f"{folder}/stderr", "w+") as said:
+        os.dup2(said.fileno(), 2)
+        with pytest.raises(dist.DistBackendError) as caught:
+            create(store, rank, size)
+        said.seek(0)
+        return str(caught.value), said.read(), store.port
+
+
+def test_a_store_that_is_gone_is_asked_no_more_and_named_with_whose_process_it_was(tmp_path):
+    text, said, port = run(2, the_store_dies, str(tmp_path), killed=(0,))[1]
+    assert f"the store at 127.0.0.1:{port}, which rank 0's process has" in text and "look at rank 0's output" in text, text
+    assert "frame #" not in text and "Exception raised" not in text, text
+    assert said.count("Exception raised from") <= 1, "c10d's own warning, of the first try: " + said
+
+
+def one_that_answers_and_goes_no_further(rank, size):
+    store = dist.PrefixStore("again", dist.distributed_c10d._get_default_store())
+    if rank == 1:
+        token = store.get("fabring/offer").decode().split()[0]
+        store.set(f"fabring/{token}/here/1", "word")
+        store.set(f"fabring/{token}/heard/1", "")
+        return ""
+    with pytest.raises(dist.DistBackendError) as caught:
+        create(store, rank, size, 0.5)
+    return str(caught.value)
+
+
+def test_a_rank_that_has_answered_and_a_limit_that_is_the_groups_are_called_so():
+    text = run(2, one_that_answers_and_goes_no_further)[0]
+    assert "rank 1 of 2 did not come within 500 ms" in text, text
+    assert "all ranks had answered in the store before; FABRING_RENDEZVOUS_TIMEOUT is not set: it is the timeout" in text, text

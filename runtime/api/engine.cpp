@@ -1,5 +1,4 @@
 #include "fabring/communicator.hpp"
-#include "runtime/bootstrap/store_bootstrap.hpp"
 #include "runtime/engine/engine_core.hpp"
 #include "runtime/startup/startup.hpp"
 
@@ -25,11 +24,7 @@ Result<std::unique_ptr<Engine>> Engine::create(Config config, Store& store) {
   return std::unique_ptr<Engine>(new Engine(std::move(*core)));
 }
 
-Status Engine::decline(Store& store, int rank, const Status& why) {
-  if (why.ok() || rank < 0)
-    return Status(ErrorCode::invalid_argument, "a rank that declines to meet the others has a number and an error");
-  return decline_meeting(store, rank, why);
-}
+Status Engine::decline(Store& store, int rank, const Status& why) { return decline_start(store, rank, why); }
 
 Engine::~Engine() { (void)core_->leave(); }
 

@@ -173,4 +173,10 @@ Result<std::shared_ptr<EngineCore>> start_up(Config config, Store* store, std::s
   return core;
 }
 
+Status decline_start(Store& store, Rank rank, const Status& why) {
+  if (why.ok() || rank < 0)
+    return Status(ErrorCode::invalid_argument, "a rank that declines to meet the others has a number and an error");
+  return decline_meeting(store, rank, why);
+}
+
 }  // namespace fabring

@@ -16,4 +16,8 @@ namespace fabring {
 Result<std::shared_ptr<EngineCore>> start_up(Config config, Store* store = nullptr,
                                              std::shared_ptr<DeviceRuntime> device = nullptr);
 
+/// For a rank that cannot come to that with this store: those that wait for it there end at once, with its reason.
+/// Errors: invalid_argument (`why` is no error, a negative rank), those of the store.
+Status decline_start(Store& store, Rank rank, const Status& why);
+
 }  // namespace fabring

@@ -105,6 +105,19 @@ def test_fork_after_init():
     assert fine(2, "forked.py").out.count("survived") == 2
 
 
+def test_threads_that_call_init_at_once_get_the_same():
+    assert fine(2, "at_once.py", "met").out.count("ok") == 2
+
+
+def test_threads_that_call_init_at_once_hear_the_same_failure():
+    """Rank 0 of 2, and nobody else comes."""
+    settings = {"FABRING_RANK": "0", "FABRING_WORLD_SIZE": "2", "FABRING_MASTER_ADDR": "127.0.0.1",
+                "FABRING_RENDEZVOUS_TIMEOUT": "5s"}
+    done = subprocess.run([sys.executable, str(JOBS / "at_once.py"), "alone"], env={**CLEAN, **settings}, text=True,
+                          capture_output=True, timeout=60)
+    assert done.returncode == 0 and done.stdout == "ok\n", done.stdout + done.stderr
+
+
 @pytest.mark.parametrize("started_by", [
     {"FABRING_RANK": "1", "FABRING_WORLD_SIZE": "2", "FABRING_MASTER_ADDR": "a", "SLURM_STEP_ID": "0"},
     {"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2", "PMIX_RANK": "1", "PMIX_NAMESPACE": "a"},

@@ -25,6 +25,7 @@ from fabring.engine import Engine
 from fabring.errors import (AbortedError, DeviceError, Error, InternalError, InvalidArgumentError, MismatchError,
                             OutOfMemoryError, PeerLostError, TimeoutError, TransportError, UnavailableError, UnsupportedError)
 from fabring.requests import ANY_SOURCE, ANY_TAG, Received
+from fabring.turns import Turns
 from fabring.work import Prepared, Work
 
 __version__: str = _core.version
@@ -36,12 +37,14 @@ __all__ = ["ANY_SOURCE", "ANY_TAG", "AbortedError", "Communicator", "DeviceError
 _engine: Engine | None = None
 _identity: dict[str, str] = {}  # with which it was made
 _of_parents: list[Engine] = []  # in a child of fork(): never let go of, as they are not this process's to end
-_parents_identity: dict[str, str] = {}
+_parents_identity: dict[str, str] | None = None
+_turns: Turns[Communicator] = Turns()
 
 
 def _forget() -> None:
     """In a child of fork(), which is no rank until it calls init() itself."""
     global _engine, _parents_identity
+    _parents_identity = _turns.forget() or _parents_identity
     if _engine is not None and _open() is not None:
         _of_parents.append(_engine)
         _parents_identity = _identity
@@ -54,20 +57,27 @@ os.register_at_fork(after_in_child=_forget)
 def init(settings: Mapping[str, Any] | None = None, *, environment: bool = True) -> Communicator:
     """Meets the other ranks of the job, as the environment says (FABRING_*, torchrun, Slurm, ...), and returns the
     communicator of all of them. Called again it returns the same; in a child of fork() it meets others anew, if the child says
-    that it is another rank than its parent. `settings`, `environment`: as Engine's."""
+    that it is another rank than its parent. Threads that call it at once get the same. `settings`, `environment`: as Engine's."""
+    told = identity.of_process(settings, environment)
+    wanted = ({name: str(value) for name, value in (settings or {}).items()}, environment)
+    return _turns.take(wanted, told, lambda: _met(settings, environment, told))
+
+
+def _met(settings: Mapping[str, Any] | None, environment: bool, told: dict[str, str]) -> Communicator:
     global _engine, _identity
-    if _open() is None:
-        if _of_parents and identity.is_still(_parents_identity, settings, environment):
+    found = _open()
+    if found is None:
+        if _parents_identity is not None and identity.is_still(_parents_identity, settings, environment):
             raise InvalidArgumentError(  # the others would wait for nobody, and this process for them
                 "this process is a fork of one that called fabring.init(), and says that it is the same rank of the same job. A "
                 "worker of a data loader is no rank and needs no init(): fabring.world().rank and .size are there. If it is a rank "
                 "of its own, set a FABRING_RANK that no other process has before it calls fabring.init()")
-        told = identity.of_process(settings, environment)
-        _engine, _identity = Engine(settings, environment=environment), told
+        found = Engine(settings, environment=environment)
+        _engine, _identity = found, told
     elif settings:
         raise InvalidArgumentError("fabring.init() has been called already, so settings come too late; "
                                    "call fabring.shutdown() first")
-    return _engine.world
+    return found.world
 
 
 def _open() -> Engine | None:
@@ -109,6 +119,6 @@ def shutdown() -> None:
     itself when Python ends. init() may be called again, by all ranks."""
     global _engine
     meetings.leave()
-    if _engine is not None:
-        left, _engine = _engine, None
+    left, _engine = _engine, None
+    if left is not None:
         left.close()

@@ -63,7 +63,10 @@ class Engine:
         The memory is given back when the last view of it is gone. Raises OutOfMemoryError."""
         kind = numpy.dtype(dtype)
         dimensions = _dimensions(shape)
-        memory = _Mapped(self._core.allocate(math.prod(dimensions) * kind.itemsize), math.prod(dimensions) * kind.itemsize)
+        size = math.prod(dimensions) * kind.itemsize
+        if size >= 2**64:
+            raise InvalidArgumentError(f"shape is {shape!r}, dtype {kind}: no memory has so many bytes")
+        memory = _Mapped(self._core.allocate(size), size)
         return numpy.asarray(memory).view(kind).reshape(dimensions)
 
     def traffic(self) -> dict[str, int]:

@@ -52,6 +52,8 @@ refused(bad, ["nan", "whole"], world.allreduce, np.ones(2, np.int64), factor=flo
 for shape in (-3, (2, -1), (2, 1.5), "ab"):
     refused(bad, [repr(shape), "whole numbers"], fabring.empty, shape)
 refused(bad, ["no memory"], fabring.empty, (2**40, 2**40))
+refused(bad, ["4611686018427387904", "float32", "no memory"], fabring.empty, 2**62)
+refused(fabring.OutOfMemoryError, [], fabring.empty, 2**62 - 1)
 assert fabring.empty(np.int64(3)).shape == (3,)
 buffer = np.ones(8, np.float32)
 refused(bad, ["overlap"], world.allreduce, buffer[:6], out=buffer[2:])

@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <sys/resource.h>
 
 #include <exception>
 #include <string>
@@ -11,6 +12,15 @@
 #include <utility>
 
 namespace fabring::bindings {
+
+/// A stack that finds no addresses is refused with the same EAGAIN as a process too many.
+inline std::string raise_limits() {
+  std::string text = "raise the limit on processes (ulimit -u, pids.max)";
+  rlimit addresses{};
+  if (::getrlimit(RLIMIT_AS, &addresses) == 0 && addresses.rlim_cur != RLIM_INFINITY)
+    text += " or on addresses (ulimit -v, which is " + std::to_string(addresses.rlim_cur / 1024) + ")";
+  return text;
+}
 
 /// Runs `body` in a thread that nobody joins. `name`: at most 15 characters (the kernel's limit). Answers why there is
 /// none, for people; empty: it runs. Throws nothing, and leaves the caller's signals as they were.
@@ -26,8 +36,7 @@ template <class Body>
     pthread_setname_np(thread.native_handle(), name);
     thread.detach();
   } catch (const std::exception& error) {  // system_error: no more threads; bad_alloc
-    failure = std::string("cannot start thread '") + name + "': " + error.what() +
-              "; raise the limit on processes (ulimit -u, pids.max)";
+    failure = std::string("cannot start thread '") + name + "': " + error.what() + "; " + raise_limits();
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   return failure;

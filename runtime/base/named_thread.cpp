@@ -3,10 +3,23 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/resource.h>
 
-#include <system_error>
+#include <exception>
 
 namespace fabring {
+namespace {
+
+// A stack that finds no addresses is refused with the same EAGAIN as a process too many.
+std::string raise_limits() {
+  std::string text = "raise the limit on processes (ulimit -u, pids.max)";
+  rlimit addresses{};
+  if (::getrlimit(RLIMIT_AS, &addresses) == 0 && addresses.rlim_cur != RLIM_INFINITY)
+    text += " or on addresses (ulimit -v, which is " + std::to_string(addresses.rlim_cur / 1024) + ")";
+  return text;
+}
+
+}  // namespace
 
 Result<std::thread> start_thread(const std::string& name, std::function<void()> body) {
   sigset_t all;
@@ -17,13 +30,12 @@ Result<std::thread> start_thread(const std::string& name, std::function<void()> 
   std::string failure;
   try {
     thread = std::thread(std::move(body));
-  } catch (const std::system_error& error) {
+  } catch (const std::exception& error) {  // system_error; bad_alloc
     failure = error.what();
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   if (!failure.empty())
-    return Status(ErrorCode::unavailable, "cannot start thread '" + name + "': " + failure +
-                                              "; raise the limit on processes (ulimit -u, pids.max)");
+    return Status(ErrorCode::unavailable, "cannot start thread '" + name + "': " + failure + "; " + raise_limits());
   pthread_setname_np(thread.native_handle(), name.substr(0, 15).c_str());
   return thread;
 }

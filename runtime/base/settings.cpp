@@ -19,7 +19,9 @@ using Read = Status (*)(const Setting&, std::string_view, Config&);
 using Show = std::string (*)(const Config&);
 
 constexpr std::uint64_t most_segment_bytes = 1ull << 30;  // lengths on the wire have 32 bits
-constexpr int most_ranks = 1 << 20;                       // larger numbers are slips, and would size tables
+constexpr std::uint64_t most_scratch_bytes = 4ull << 40;  // more than a process has addresses for is a slip
+constexpr std::uint64_t most_mapped_bytes = 32ull << 40;
+constexpr int most_ranks = 1 << 20;  // larger numbers are slips, and would size tables
 
 template <auto Field, std::int64_t least, std::int64_t most>
 Status read_integer(const Setting&, std::string_view text, Config& into) {
@@ -262,20 +264,19 @@ constexpr Setting rows[] = {
     {"FABRING_DEPTH", "integer", "tiles", "", "chosen", "Tiles in flight per operation.",
      read_integer<&Config::depth, 1, 1024>, show_number<&Config::depth>, alike},
     {"FABRING_SCRATCH_BYTES", "size", "bytes", "", "32 MiB",
-     "Limit of what an engine holds for its connections, beyond 64 KiB for each peer, and for scratch. Operations that "
-     "do not fit wait for others to finish; only one message of each communicator may pass it (docs/memory.md). Little "
-     "of it on one rank makes FABRING_SEGMENT_BYTES smaller on all.",
-     read_size<&Config::scratch_bytes, 4096>, show_size<&Config::scratch_bytes>},
+     "Limit of what an engine holds for its connections, beyond 64 KiB for each peer, and for scratch; 4T at most. "
+     "Operations that do not fit wait for others to finish; only one message of each communicator may pass it "
+     "(docs/memory.md). Little of it on one rank makes FABRING_SEGMENT_BYTES smaller on all.",
+     read_size<&Config::scratch_bytes, 4096, most_scratch_bytes>, show_size<&Config::scratch_bytes>},
     {"FABRING_MAPPED_BYTES", "size", "bytes", "", "this host's memory",
      "Limit of the memory that a rank allocates for the ranks of its host to read and write directly "
-     "(fabring_mem_alloc). What is not allocated costs nothing but addresses; where those are limited (ulimit -v, -f) "
-     "there "
-     "is none unless this is set.",
-     read_size<&Config::mapped_bytes, 4096>, show_size<&Config::mapped_bytes>},
+     "(fabring_mem_alloc); 32T at most. What is not allocated costs nothing but addresses; where those are limited "
+     "(ulimit -v, -f) there is none unless this is set.",
+     read_size<&Config::mapped_bytes, 4096, most_mapped_bytes>, show_size<&Config::mapped_bytes>},
     {"FABRING_STAGING_BYTES", "size", "bytes", "", "64 MiB",
-     "Limit of the pinned memory of an engine, through which data in GPU memory travel. Little of it makes fewer tiles "
-     "overlap.",
-     read_size<&Config::staging_bytes, 4096>, show_size<&Config::staging_bytes>},
+     "Limit of the pinned memory of an engine, through which data in GPU memory travel; 4T at most. Little of it makes "
+     "fewer tiles overlap.",
+     read_size<&Config::staging_bytes, 4096, most_scratch_bytes>, show_size<&Config::staging_bytes>},
     {"FABRING_GPU_PATH", "text", "", "auto,staged", "",
      "Ranks of one host read each other's GPU memory where it is (CUDA IPC), and network cards read and write it "
      "(GPUDirect), if they can; staged: it always travels through memory of the host.",

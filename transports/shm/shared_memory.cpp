@@ -20,11 +20,19 @@ namespace {
 
 Status failed(const char* what, int error) {
   const bool memory = error == ENOMEM || error == ENOSPC;
-  const char* const limit = error == EMFILE                                       ? " (see ulimit -n)"
-                            : error == ENOMEM && std::string_view(what) == "mmap" ? " (see ulimit -v)"
-                                                                                  : "";
+  const char* const limit = error == EMFILE ? " (see ulimit -n)" : "";
   return Status(memory ? ErrorCode::out_of_memory : ErrorCode::unavailable,
                 std::string("shared memory: ") + what + ": " + std::strerror(error) + limit);
+}
+
+Status not_mapped(std::size_t bytes, int error) {
+  if (error != ENOMEM) return failed("mmap", error);
+  constexpr std::size_t mib = std::size_t{1} << 20;
+  return {
+      ErrorCode::out_of_memory,
+      "shared memory: no addresses for " + size_text((bytes + mib - 1) / mib * mib) +
+          " more: see ulimit -v, and FABRING_SCRATCH_BYTES and FABRING_MAPPED_BYTES, of which each rank of the host "
+          "takes that much for itself and for each of the others"};
 }
 
 // Beyond this limit ftruncate does not just fail: SIGXFSZ ends the program.
@@ -92,7 +100,7 @@ Result<SharedMemory> SharedMemory::adopt(Descriptor memfd, std::size_t bytes) {
 
 Result<SharedMemory> SharedMemory::map(Descriptor memfd, std::size_t bytes) {
   void* const data = map_aligned(memfd.fd(), bytes);
-  if (data == MAP_FAILED) return failed("mmap", errno);
+  if (data == MAP_FAILED) return not_mapped(bytes, errno);
   (void)::madvise(data, bytes, MADV_DONTFORK);  // a forked child is not a rank
   SharedMemory memory;
   memory.memfd_ = std::move(memfd);

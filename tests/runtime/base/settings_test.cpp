@@ -168,6 +168,9 @@ TEST(Settings, ABadValueIsRefusedWithItsNameAndWhatIsAllowed) {
       {"FABRING_TRANSPORT", "auto,tcp", "auto stands alone"},
       {"FABRING_TIMEOUT", "soon", "not a duration"},
       {"FABRING_SCRATCH_BYTES", "1", "less than 4 KiB"},
+      {"FABRING_SCRATCH_BYTES", "32T", "more than 4 TiB"},
+      {"FABRING_MAPPED_BYTES", "8000T", "more than 32 TiB"},
+      {"FABRING_STAGING_BYTES", "5T", "more than 4 TiB"},
       {"FABRING_EXPLAIN", "perhaps", "neither yes"},
       {"FABRING_JOB_ID", "a\nb", "control character"},
   };

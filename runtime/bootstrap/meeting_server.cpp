@@ -440,6 +440,8 @@ std::string MeetingServer::missing_text(const std::string& how_long) const {
       text += "; " + trouble;
       break;
     }
+  if (refused_.empty() && last_stranger_.empty())
+    text += "; a rank whose program has ended, also with status 0, does not come: look at its output";
   if (!terms_.hint.empty()) text += "; " + terms_.hint;
   return text;
 }

@@ -24,6 +24,7 @@ TEST_F(RendezvousError, MissingRanksAreNamedOnEveryRankThatCame) {
   for (const Status& end : meeting.run({0, 1, 2, 4, 6, 7})) {
     EXPECT_EQ(end.code(), ErrorCode::timeout);
     EXPECT_THAT(end.message(), AllOf(HasSubstr("waited 2 s for ranks 3 and 5 of 8 (6 came)"),
+                                     HasSubstr("has ended, also with status 0, does not come"),
                                      HasSubstr("which ranks on other hosts cannot reach")));
   }
 }

@@ -469,6 +469,7 @@ def test_a_work_needs_one_thread_at_most(more):
 
 def begin_a_work_without_threads(rank, size):
     dist.all_reduce(torch.ones(3))  # the engine is there
+    dist.monitored_barrier()  # on both ranks
     if rank == 0:
         with few_threads(), pytest.raises(dist.DistBackendError) as refused:
             dist.all_reduce(torch.ones(3), async_op=True)

@@ -70,9 +70,9 @@ def _stands_alone(option: str) -> bool:
 
 
 # Options of `fabring run` that have no value.
-FLAGS = {"--help", "-h", "--tag-output", "--timestamp-output", "--prefix-output-with-timestamp", "-prefix-timestamp",
-         "--timeline-mark-cycles", "--no-timeline-mark-cycles", "--verbose", "--gloo", "--mpi", "--jsrun", "--tcp",
-         "--check-build", "-cb", "--disable-cache", "--autotune", "--no-autotune", "--hierarchical-allreduce",
+FLAGS = {"--help", "-h", "--json", "--explain", "--strict", "--tag-output", "--timestamp-output",
+         "--prefix-output-with-timestamp", "-prefix-timestamp", "--timeline-mark-cycles", "--no-timeline-mark-cycles",
+         "--verbose", "--gloo", "--mpi", "--jsrun", "--tcp", "--check-build", "-cb", "--disable-cache", "--autotune", "--no-autotune", "--hierarchical-allreduce",
          "--no-hierarchical-allreduce", "--hierarchical-allgather", "--no-hierarchical-allgather", "--torus-allreduce",
          "--no-torus-allreduce", "--stall-check", "--no-stall-check", "--mpi-threads-disable", "--no-mpi-threads-disable",
          "--log-with-timestamp", "--log-without-timestamp", "--log-hide-timestamp", "--no-log-hide-timestamp"}

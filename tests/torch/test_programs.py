@@ -68,6 +68,11 @@ def test_a_process_that_just_ends():
     assert "died" not in text and "rror" not in text.replace("ChildFailedError", ""), text
 
 
+@pytest.mark.parametrize("destroy", ["destroy", "keep"])
+def test_a_last_send_arrives_though_its_program_ends(destroy):
+    assert "received 5000000" in torchrun(2, HERE / "jobs" / "last_send.py", destroy)
+
+
 def fabring_run(ranks, script, *launcher, **environment):
     import fabring
 

@@ -171,6 +171,22 @@ fabring_comm* SharedEngine::world() const {
   return made;
 }
 
+std::string SharedEngine::setting(const std::string& name) const {
+  std::string text(1024, '\0');
+  std::size_t needed = 0;
+  fabring_error error = FABRING_ERROR_INIT;
+  check(fabring_engine_setting(handle_, name.c_str(), text.data(), text.size(), &needed, &error), error);
+  text.resize(std::min(needed, text.size() - 1));
+  return text;
+}
+
+std::chrono::milliseconds SharedEngine::longest_leave() {
+  std::chrono::milliseconds longest(0);
+  for (const auto& engine : living())
+    longest = std::max(longest, duration_of(engine->setting("FABRING_LEAVE_TIMEOUT")).value_or(longest));
+  return longest;
+}
+
 void SharedEngine::leave_all() {
   for (const auto& engine : living()) fabring_engine_leave(engine->handle_, nullptr);
 }

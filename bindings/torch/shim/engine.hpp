@@ -64,6 +64,8 @@ class SharedEngine {
   /// To be held by whoever keeps this rank in the job; null once it has left.
   std::shared_ptr<Stay> stay() const { return stay_.lock(); }
   const std::vector<std::int64_t>& global_ranks() const { return global_ranks_; }
+  /// The value that the engine was made with. Throws.
+  std::string setting(const std::string& name) const;
   /// A number that no subgroup of this engine has had on any rank.
   std::uint32_t take_number() const;
   /// The communicator of these ranks, in this order. Throws.
@@ -71,6 +73,8 @@ class SharedEngine {
                          const std::string& label) const;
   fabring_comm* world() const;
 
+  /// FABRING_LEAVE_TIMEOUT, the longest of all engines of this process; 0 where there is none.
+  static std::chrono::milliseconds longest_leave();
   /// Leaves all engines of this process, for its end: what is under way ends, and the others learn that this rank is
   /// gone on purpose.
   static void leave_all();

@@ -170,13 +170,6 @@ std::string Group::report() const {
   return text;
 }
 
-std::string Group::setting(const std::string& name) const {
-  std::string text(1024, '\0');
-  std::size_t needed = 0;
-  fabring_error error = FABRING_ERROR_INIT;
-  check(fabring_engine_setting(engine_->handle(), name.c_str(), text.data(), text.size(), &needed, &error), error);
-  text.resize(std::min(needed, text.size() - 1));
-  return text;
-}
+std::string Group::setting(const std::string& name) const { return engine_->setting(name); }
 
 }  // namespace fabring_torch

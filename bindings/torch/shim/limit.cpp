@@ -25,7 +25,18 @@ std::string Limit::text() const {
   return c10::str(time.count(), " ms (", is_setting ? setting : "the timeout of the group", ")");
 }
 
-// The setting is read by those who know how people write durations, and comes back as "300 ms", "2 s", "5 min", "1 h".
+std::optional<std::chrono::milliseconds> duration_of(std::string_view text) {
+  std::int64_t count = 0;
+  const char* const end = text.data() + text.size();
+  const auto [unit, wrong] = std::from_chars(text.data(), end, count);
+  for (const auto& [name, milliseconds] :
+       {std::pair<std::string_view, std::int64_t>{" ms", 1}, {" s", 1000}, {" min", 60'000}, {" h", 3'600'000}})
+    if (wrong == std::errc() && name == std::string_view(unit, static_cast<std::size_t>(end - unit)))
+      return std::chrono::milliseconds(count * milliseconds);
+  return std::nullopt;
+}
+
+// The setting is read by those who know how people write durations, and comes back as duration_of() reads it.
 Limit rendezvous_limit(std::chrono::milliseconds group_timeout) {
   const char* const given = given_limit();
   if (given == nullptr) return {group_timeout, false};
@@ -34,11 +45,7 @@ Limit rendezvous_limit(std::chrono::milliseconds group_timeout) {
   std::string text(64, '\0');
   check(fabring_config_get(config.handle, setting, text.data(), text.size(), nullptr, &config.error), config.error);
   text.resize(text.find('\0'));
-  std::int64_t count = 0;
-  const auto [unit, wrong] = std::from_chars(text.data(), text.data() + text.size(), count);
-  for (const auto& [name, milliseconds] :
-       {std::pair<std::string_view, std::int64_t>{" ms", 1}, {" s", 1000}, {" min", 60'000}, {" h", 3'600'000}})
-    if (wrong == std::errc() && name == unit) return {std::chrono::milliseconds(count * milliseconds), true};
+  if (const auto time = duration_of(text)) return {*time, true};
   TORCH_CHECK(false, "fabring: ", setting, " is '", given, "', which reads '", text, "'");
 }
 

@@ -2,7 +2,9 @@
 // Limit: how long a group waits for its other ranks, and who says so.
 
 #include <chrono>
+#include <optional>
 #include <string>
+#include <string_view>
 
 namespace fabring_torch {
 
@@ -20,5 +22,8 @@ Limit rendezvous_limit(std::chrono::milliseconds group_timeout);
 /// For an error of the engine, which names the setting as it knows no group: "; FABRING_RENDEZVOUS_TIMEOUT is not set:
 /// it is the timeout of the group", empty where it is set.
 std::string limit_note();
+
+/// As settings of the engine read: "300 ms", "2 s", "5 min", "1 h". None: it is no duration.
+std::optional<std::chrono::milliseconds> duration_of(std::string_view text);
 
 }  // namespace fabring_torch

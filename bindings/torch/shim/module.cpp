@@ -76,9 +76,10 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
       py::call_guard<py::gil_scoped_release>());
   module.def(
       "leave",
-      [] {
+      [](bool let_end) {
+        if (let_end) fabring_torch::Work::let_end();
         fabring_torch::SharedEngine::leave_all();
         fabring_torch::Work::settle();
       },
-      py::call_guard<py::gil_scoped_release>());
+      py::arg("let_end"), py::call_guard<py::gil_scoped_release>());
 }

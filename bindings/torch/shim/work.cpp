@@ -10,7 +10,9 @@
 
 #include "bindings/thread_start.hpp"
 #include "devices.hpp"
+#include "engine.hpp"
 #include "failure.hpp"
+#include "underway.hpp"
 
 namespace fabring_torch {
 namespace {
@@ -211,18 +213,23 @@ void Work::begin() {
     running_ = handles_.size();
     self_ = c10::intrusive_ptr<Work>::reclaim_copy(this);
   }
+  if (!is_receive(opType_)) of_process<Underway>().begin();
   for (fabring_work* handle : handles_) fabring_work_notify(handle, &Work::told, this, nullptr);
 }
 
 // From any thread of the engine's, so it only hands over. After the lock is free *this may be gone.
 void Work::told(void* work) {
   auto* const self = static_cast<Work*>(work);
+  const bool others_count_on_it = !is_receive(self->opType_);
+  bool over = false;
   c10::intrusive_ptr<Work> mine;
   {
     const std::lock_guard lock(self->state_);
-    if (--self->running_ == 0 && self->waiters_ == 0) mine = std::move(self->self_);
+    over = --self->running_ == 0;
+    if (over && self->waiters_ == 0) mine = std::move(self->self_);
   }
   if (mine) of_process<Finisher>().push(std::move(mine));
+  if (over && others_count_on_it) of_process<Underway>().end();  // after: settle() then finds it
 }
 
 bool Work::all_done() {
@@ -355,6 +362,15 @@ bool Work::wait(std::chrono::milliseconds timeout) {
   cv_.wait(lock, [&] { return completed_; });  // the copies may be another thread's work
   if (exception_) std::rethrow_exception(exception_);
   return true;
+}
+
+void Work::let_end() {
+  const std::chrono::milliseconds limit = SharedEngine::longest_leave();
+  const std::size_t left = of_process<Underway>().wait(limit);
+  if (left > 0)
+    TORCH_WARN("fabring: this process ends while collectives or sends that it has begun (", left,
+               ") are under way: other ranks have not done their part within ", limit.count(),
+               " ms (FABRING_LEAVE_TIMEOUT), and get an error if they do it now");
 }
 
 void Work::settle() { of_process<Finisher>().settle(std::chrono::seconds(5)); }

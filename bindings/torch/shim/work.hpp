@@ -8,9 +8,9 @@
 // us from a thread of its own, which must not run other people's callbacks; a thread of this module (fabring-done)
 // does.
 //
-// Tensors on a GPU: an operation is done when its result is in memory, and what is copied after it is waited for too, so
-// whatever a stream is given after wait(), or in a callback of the future, sees it; and no tensor is used by a stream of
-// ours once it is released here.
+// Tensors on a GPU: an operation is done when its result is in memory, and what is copied after it is waited for too,
+// so whatever a stream is given after wait(), or in a callback of the future, sees it; and no tensor is used by a
+// stream of ours once it is released here.
 //
 // In a child of fork() those who would wait, for the engine or for a lock that a thread of the parent had, are refused.
 
@@ -64,6 +64,9 @@ class Work final : public c10d::Work {
   c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
   std::uint64_t getSequencenumber() const override { return task_.sequence; }
 
+  /// For the end of the process: waits, for FABRING_LEAVE_TIMEOUT at most, until all collectives and sends are over
+  /// that this process has begun, whoever keeps their Works. Receives are not waited for.
+  static void let_end();
   /// Waits, for some seconds, until nothing is left to be finished by the threads of this module.
   static void settle();
 

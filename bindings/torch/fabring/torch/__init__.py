@@ -93,10 +93,11 @@ def _take_launcher() -> None:
 
 def _leave() -> None:
     """Before Python is taken apart: callbacks of futures still need it, and a rank that says goodbye is not taken for dead.
-    Ranks that wait for one that failed hear why."""
-    if reason := ending.uncaught():
+    Ranks that wait for one that failed hear why; else what others take part in comes to its end first."""
+    reason = ending.uncaught()
+    if reason:
         _backend.abort(reason)
-    _backend.leave()
+    _backend.leave(let_end=not reason)
 
 
 _take_launcher()

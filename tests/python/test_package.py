@@ -106,7 +106,8 @@ def test_fork_after_init():
 
 
 def test_threads_that_call_init_at_once_get_the_same():
-    assert fine(2, "at_once.py", "met").out.count("ok") == 2
+    for mode in ("met", "settings"):
+        assert fine(2, "at_once.py", mode).out.count("ok") == 2
 
 
 def test_threads_that_call_init_at_once_hear_the_same_failure():

@@ -44,7 +44,8 @@ _turns: Turns[Communicator] = Turns()
 def _forget() -> None:
     """In a child of fork(), which is no rank until it calls init() itself."""
     global _engine, _parents_identity
-    _parents_identity = _turns.forget() or _parents_identity
+    if (meets_as := _turns.forget()) is not None:
+        _parents_identity = meets_as
     if _engine is not None and _open() is not None:
         _of_parents.append(_engine)
         _parents_identity = _identity
@@ -70,8 +71,9 @@ def _met(settings: Mapping[str, Any] | None, environment: bool, told: dict[str, 
         if _parents_identity is not None and identity.is_still(_parents_identity, settings, environment):
             raise InvalidArgumentError(  # the others would wait for nobody, and this process for them
                 "this process is a fork of one that called fabring.init(), and says that it is the same rank of the same job. A "
-                "worker of a data loader is no rank and needs no init(): fabring.world().rank and .size are there. If it is a rank "
-                "of its own, set a FABRING_RANK that no other process has before it calls fabring.init()")
+                "worker of a data loader is no rank and needs no init()"
+                + (": fabring.world().rank and .size are there" if _of_parents else "") +
+                ". If it is a rank of its own, set a FABRING_RANK that no other process has before it calls fabring.init()")
         found = Engine(settings, environment=environment)
         _engine, _identity = found, told
     elif settings:
@@ -92,7 +94,7 @@ def is_initialized() -> bool:
 def engine() -> Engine:
     """The engine of init()."""
     found = _open()
-    if found is None and _of_parents:
+    if found is None and _parents_identity is not None and _engine is None:
         raise InvalidArgumentError(
             "this process is a fork of one that called fabring.init(), whose engine is not this process's. If it is a rank of its "
             "own call fabring.init() here too, with a FABRING_RANK that no other process has")

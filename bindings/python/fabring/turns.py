@@ -17,6 +17,7 @@ class _Turn:
         self.who = who
         self.thread = threading.get_ident()
         self.over = threading.Event()
+        self.made: list[Any] = []  # one at most
         self.error: Exception | None = None
 
 
@@ -27,13 +28,16 @@ class Turns(Generic[T]):
         self._now: dict[None, _Turn] = {}  # one at most: setdefault() gives the turn to one thread only
 
     def take(self, wanted: Any, who: dict[str, str], act: Callable[[], T]) -> T:
-        """What `act` answers, in this thread's turn. Raises what it raises; without a turn, what another thread's raised that
-        wanted the same meanwhile. Ctrl-C ends the wait; where it ended another thread's turn the next one takes its own."""
+        """What `act` answers, in this thread's turn, and raises what it raises; or the same of another thread's that wanted the
+        same meanwhile. Ctrl-C ends the wait; where it ended another thread's turn the next one takes its own."""
         mine = _Turn(wanted, who)
         try:
             while (first := self._now.setdefault(None, mine)) is not mine:
                 self._wait_for(first, mine)
-            return act()
+                if first.made and first.wanted == mine.wanted:
+                    return first.made[0]
+            mine.made.append(act())
+            return mine.made[0]
         except Exception as error:
             mine.error = error
             raise

@@ -1,14 +1,14 @@
-"""Threads that call init() at once. `met`: all get the one communicator. `alone`: of rank 0 of two, of which the other never comes: a
+"""Threads that call init() at once. `met`, `settings`: all get the one communicator. `alone`: of rank 0 of two, of which the other never comes: a
 thread that waits for another's init() can be interrupted, a fork made meanwhile is told whose rank it is, and may be another one, and
 all hear the one failure."""
 
 import os
-import pathlib
 import signal
 import sys
 import threading
 
 import fabring
+from meeting import meets
 
 
 def waits(thread):
@@ -21,20 +21,10 @@ def waits(thread):
     return False
 
 
-def meets():
-    for thread in pathlib.Path("/proc/self/task").iterdir():
-        try:
-            if (thread / "comm").read_text() == "fabring-init\n":
-                return True
-        except OSError:  # it has ended
-            pass
-    return False
-
-
 def init():
     start.wait()
     try:
-        got.append(fabring.init())
+        got.append(fabring.init(settings))
     except fabring.Error as error:
         got.append(error)
 
@@ -66,6 +56,7 @@ def in_fork():
 
 
 got = []
+settings = {"FABRING_TIMEOUT": "30s"} if sys.argv[1] == "settings" else None
 count = 4
 start = threading.Barrier(count)
 threads = [threading.Thread(target=init) for _ in range(count)]
@@ -82,7 +73,7 @@ if sys.argv[1] == "alone":
 for thread in threads:
     thread.join()
 assert len(got) == count and len(set(map(id, got))) == 1, got
-if sys.argv[1] == "met":
+if sys.argv[1] != "alone":
     assert got[0].allreduce(1) == got[0].size and fabring.init() is got[0]
 else:
     assert isinstance(got[0], fabring.TimeoutError), got

@@ -4,7 +4,6 @@ what it goes on with is an init() once the first other one has met it and ended,
 is `killed`, or `returns` by shutdown() and init()."""
 
 import os
-import pathlib
 import signal
 import sys
 import threading
@@ -14,16 +13,7 @@ import numpy as np
 
 import fabring
 from fabring import meetings
-
-
-def meets():
-    for thread in pathlib.Path("/proc/self/task").iterdir():
-        try:
-            if (thread / "comm").read_text() == "fabring-init\n":
-                return True
-        except OSError:  # it has ended
-            pass
-    return False
+from meeting import meets
 
 
 def interrupt_the_meeting():

@@ -1,6 +1,8 @@
 """What is under way when a process ends: others take part in it, so the end waits for it. Here processes really end."""
 
 import os
+import sys
+import time
 
 import pytest
 import torch
@@ -14,6 +16,9 @@ def main(pipe, folder, rank, leave_timeout, function, arguments):
     os.environ["FABRING_LEAVE_TIMEOUT"] = leave_timeout
     torch.set_num_threads(1)
     dist.init_process_group("fabring", init_method=f"file://{folder}/meeting", rank=rank, world_size=2)
+    if rank == 0:
+        sys.stderr.flush()
+        os.dup2(os.open(f"{folder}/errors", os.O_CREAT | os.O_WRONLY), 2)
     try:
         dist.barrier()  # of which rank 0 may know first that it is over
         pipe.send(function(rank, dist.FileStore(f"{folder}/signals"), *arguments))
@@ -101,7 +106,12 @@ def nobody_joins(rank, store, what):
 
 
 def test_the_end_waits_no_longer_than_the_limit(tmp_path):
-    assert "has left the job" in ended(tmp_path, nobody_joins, "collective", leave_timeout="200ms")
+    """Nor does the goodbye after it; the others hear why. The default is 10 s."""
+    begin = time.monotonic()
+    assert "its program has ended while others did not do their part" in ended(tmp_path, nobody_joins, "collective",
+                                                                              leave_timeout="2s")
+    assert time.monotonic() - begin < 8
+    assert "(FABRING_LEAVE_TIMEOUT)" in (tmp_path / "errors").read_text()
 
 
 def test_the_end_waits_for_no_receive(tmp_path):

@@ -2,11 +2,8 @@
 // EngineStore: a store as fabring.h asks for it. Once the store has failed it is not asked again: each try would print
 // c10d's own warning with a stack of frames, and the first one has said all there is.
 
-#include <torch/csrc/distributed/c10d/Store.hpp>
-
 #include <cstddef>
 #include <cstdint>
-#include <exception>
 #include <string>
 
 #include "fabring/fabring.h"
@@ -35,8 +32,5 @@ class EngineStore {
   const Keys& keys_;
   std::string failure_;
 };
-
-/// What a store's exception means: whose process has the store, and where to look.
-std::string failed_store_text(c10d::Store& store, const std::exception& thrown);
 
 }  // namespace fabring_torch

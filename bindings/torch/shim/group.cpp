@@ -10,10 +10,10 @@
 #include <set>
 
 #include "engine.hpp"
-#include "engine_store.hpp"
 #include "failure.hpp"
 #include "first_rank.hpp"
 #include "limit.hpp"
+#include "lost_store.hpp"
 #include "member_check.hpp"
 #include "places.hpp"
 #include "polling.hpp"

@@ -367,10 +367,12 @@ bool Work::wait(std::chrono::milliseconds timeout) {
 void Work::let_end() {
   const std::chrono::milliseconds limit = SharedEngine::longest_leave();
   const std::size_t left = of_process<Underway>().wait(limit);
-  if (left > 0)
-    TORCH_WARN("fabring: this process ends while collectives or sends that it has begun (", left,
-               ") are under way: other ranks have not done their part within ", limit.count(),
-               " ms (FABRING_LEAVE_TIMEOUT), and get an error if they do it now");
+  if (left == 0) return;
+  const std::string late = c10::str(" did not do their part within ", limit.count(), " ms (FABRING_LEAVE_TIMEOUT)");
+  TORCH_WARN("fabring: this process ends while collectives or sends that it has begun (", left,
+             ") are under way: other ranks", late, ", and get an error if they do it now");
+  // They hear why, and the goodbye does not wait as long again.
+  Group::abort_all("its program has ended while others" + late + " in what it had begun");
 }
 
 void Work::settle() { of_process<Finisher>().settle(std::chrono::seconds(5)); }

@@ -60,7 +60,9 @@ class Prover {
         continue;
       }
       const auto laps = static_cast<std::uint64_t>(k);
-      FABRING_TRY(laps > most_count / period_ ? WorkLimit(0).take(1) : check(laps * period_ + rest));
+      if (laps > most_count / period_)
+        return {ErrorCode::unsupported, "too much to prove: bounds whose order has not settled by 2^40 elements"};
+      FABRING_TRY(check(laps * period_ + rest));
       FABRING_TRY(evaluate(rest));  // there may be new atoms
     }
   }

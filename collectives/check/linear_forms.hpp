@@ -27,6 +27,8 @@ class LinearForms {
 
   /// New forms are work: they may have as many terms as plans have steps.
   explicit LinearForms(WorkLimit* limit);
+  LinearForms(const LinearForms&) = delete;
+  LinearForms& operator=(const LinearForms&) = delete;
 
   /// `factor` times the count of elements.
   FormId counts(std::uint32_t factor);
@@ -35,7 +37,7 @@ class LinearForms {
   FormId plus(FormId a, FormId b) { return combined(a, b, 1); }
   FormId minus(FormId a, FormId b) { return combined(a, b, -1); }
 
-  std::span<const Term> terms(FormId form) const { return forms_[form]; }
+  std::span<const Term> terms(FormId form) const { return *forms_[form]; }
   /// Appends to `values` those of the atoms it does not have yet, at this count.
   void evaluate(std::size_t count, std::vector<std::int64_t>& values) const;
   /// About how many terms that looks at.
@@ -56,8 +58,8 @@ class LinearForms {
   std::size_t work_ = 1;
   std::vector<Part> atoms_;  // atom 0 is the count; the others come after those of their length
   std::map<Part, FormId> known_parts_;
-  std::vector<std::vector<Term>> forms_;  // terms by atom
-  std::map<std::vector<Term>, FormId> known_forms_;
+  std::map<std::vector<Term>, FormId> known_forms_;  // terms by atom
+  std::vector<const std::vector<Term>*> forms_;      // its keys
   std::unordered_map<std::uint64_t, FormId> sums_, differences_;
 };
 

@@ -19,8 +19,8 @@ using Read = Status (*)(const Setting&, std::string_view, Config&);
 using Show = std::string (*)(const Config&);
 
 constexpr std::uint64_t most_segment_bytes = 1ull << 30;  // lengths on the wire have 32 bits
-constexpr std::uint64_t most_scratch_bytes = 4ull << 40;  // more than a process has addresses for is a slip
-constexpr std::uint64_t most_mapped_bytes = 32ull << 40;
+// A process has 128 TiB of addresses, and maps what each rank of its host has: more than this is a slip.
+constexpr std::uint64_t most_scratch_bytes = 4ull << 40, most_mapped_bytes = 32ull << 40;
 constexpr int most_ranks = 1 << 20;  // larger numbers are slips, and would size tables
 
 template <auto Field, std::int64_t least, std::int64_t most>

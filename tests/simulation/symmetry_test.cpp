@@ -48,23 +48,28 @@ std::vector<Case> cases(const std::vector<std::pair<int, int>>& shapes, std::siz
   return all;
 }
 
-void expect_the_times_of_own_plans(const Case& each) {
+/// False: it has no symmetry, so that these are all ranks' own plans.
+bool expect_the_times_of_own_plans(const Case& each) {
   const auto kept = make_schedule(request_of(each));
-  ASSERT_TRUE(kept) << each.text() << ": " << kept.error().message();
-  if (kept->symmetry.action == Symmetry::Action::none) return;  // these are all ranks' own plans
+  EXPECT_TRUE(kept) << each.text() << ": " << kept.error().message();
+  if (!kept || kept->symmetry.action == Symmetry::Action::none) return false;
   ScheduleOptions own;
   own.use_symmetry = false;
   const auto whole = make_schedule(request_of(each), own);
-  ASSERT_TRUE(whole) << each.text() << ": " << whole.error().message();
+  EXPECT_TRUE(whole) << each.text() << ": " << whole.error().message();
+  if (!whole) return false;
   const Machine machine = *find_machine("100g");
   const Job job{.bytes = static_cast<std::uint64_t>(each.ranks()) * 4 * 4};
   const Outcome one = test::outcome(*kept, machine, job);
   EXPECT_EQ(one.time_ns, test::outcome(*whole, machine, job).time_ns) << each.text();
+  return true;
 }
 
 TEST(SymmetryOfPlans, GivesTheTimesOfAllRanksOwnPlans) {
-  for (const Case& each : cases({{32, 8}, {16, 16}, {4, 64}}, 4096)) expect_the_times_of_own_plans(each);
-  for (const Case& each : cases({{128, 8}}, 100)) expect_the_times_of_own_plans(each);
+  int compared = 0;
+  for (const Case& each : cases({{32, 8}, {16, 16}, {4, 64}}, 4096)) compared += expect_the_times_of_own_plans(each);
+  for (const Case& each : cases({{128, 8}}, 100)) compared += expect_the_times_of_own_plans(each);
+  EXPECT_GT(compared, 20) << "few have a symmetry";
 }
 
 // Of a large world a part is compared. So little of a small one must tell as much as all of it.

@@ -37,10 +37,8 @@ void apply_strict(Session& session) {
   if (session.strict && session.exit_code == exit_fine && warned) session.exit_code = exit_wrong;
 }
 
-void count_warning() { ++warnings; }
-
 void warn(const std::string& subcommand, const std::string& text) {
-  count_warning();
+  ++warnings;
   complain(subcommand, "warning: " + text);
 }
 

@@ -37,7 +37,5 @@ void apply_strict(Session& session);
 
 /// One line on stderr, "fabring SUBCOMMAND: warning: text".
 void warn(const std::string& subcommand, const std::string& text);
-/// Counts a warning that is printed by other means.
-void count_warning();
 
 }  // namespace fabring::tools

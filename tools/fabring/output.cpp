@@ -35,10 +35,10 @@ Output::~Output() {
   std::fclose(file_);
 }
 
-void Output::take_away_unwritten() {
+void Output::take_away_unfinished() {
   const std::lock_guard lock(made_mutex);
   for (const Output* output : made_outputs)
-    if (!output->written_) ::unlink(output->path_.c_str());
+    if (!output->finished_) ::unlink(output->path_.c_str());
 }
 
 Status Output::open(const std::string& path, const std::string& option) {
@@ -85,6 +85,7 @@ Status Output::finish() {
   if (std::fflush(file_) != 0 || std::ferror(file_) != 0)
     return {ErrorCode::unavailable,
             (path_.empty() ? "stdout" : option_ + " " + path_) + ": cannot write: " + std::strerror(errno)};
+  finished_ = true;
   return {};
 }
 

@@ -27,14 +27,15 @@ class Output {
   void write(const std::string& text);
   /// Errors: what was written did not get there (disk full, closed pipe).
   Status finish();
-  /// For a process that ends as it is: takes away what any of them has made and nothing was written to.
-  static void take_away_unwritten();
+  /// For a process that ends as it is: takes away the files that were made and are not finished.
+  static void take_away_unfinished();
 
  private:
   std::FILE* file_ = stdout;
   std::string path_, option_;
-  bool made_ = false;                  // by open()
-  std::atomic<bool> written_ = false;  // by write()
+  bool made_ = false;     // by open()
+  bool written_ = false;  // by write()
+  std::atomic<bool> finished_ = false;
 };
 
 /// invalid_argument: a picture ("--svg -") would follow the report on stdout. Fine where `output` names a file for

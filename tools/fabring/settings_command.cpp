@@ -14,7 +14,7 @@
 #include "tools/fabring/command.hpp"
 #include "tools/fabring/common_options.hpp"
 #include "tools/fabring/output.hpp"
-#include "tools/fabring/work_limit.hpp"
+#include "tools/fabring/time_limit.hpp"
 
 namespace fabring::tools {
 namespace {

@@ -5,15 +5,13 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
-#include <condition_variable>
 #include <filesystem>
 #include <iostream>
 #include <memory>
-#include <mutex>
 #include <nlohmann/json.hpp>
-#include <thread>
 
 #include "runtime/startup/usable_transports.hpp"
+#include "tools/fabring/alarm.hpp"
 #include "tools/fabring/doctor/bench_cards.hpp"
 #include "tools/fabring/doctor/bench_picture.hpp"
 #include "tools/fabring/doctor/bench_run.hpp"
@@ -59,31 +57,6 @@ std::string measured_transport(const Engine& engine, int hosts) {
   const TransportLine& one = hosts > 1 ? lines.back() : lines.front();
   return one.name + ": " + one.description;
 }
-
-/// Ends what is under way when the time is up, on all ranks: a link that swallows data would hold it for ever.
-class TimeLimit {
- public:
-  TimeLimit(Communicator world, std::chrono::steady_clock::time_point deadline)
-      : thread_([this, world, deadline]() mutable {
-          std::unique_lock lock(mutex_);
-          if (!over_.wait_until(lock, deadline, [this] { return done_; }))
-            world.abort("the time is up (--timeout) and a measurement is still under way");
-        }) {}
-  ~TimeLimit() {
-    {
-      const std::lock_guard lock(mutex_);
-      done_ = true;
-    }
-    over_.notify_all();
-    thread_.join();
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable over_;
-  bool done_ = false;
-  std::thread thread_;  // the last: it uses the others
-};
 
 Finding stopped(const Status& status, bool started) {
   if (status.code() == ErrorCode::aborted)
@@ -169,7 +142,15 @@ int measure(const BenchOptions& options) {
   // Leaves a fifth of the time for the round that is under way and for the end.
   BenchRun run;
   {
-    const TimeLimit hard((*engine)->world(), began + limit);
+    // On all ranks: a link that swallows data would hold what is under way for ever.
+    Alarm hard;
+    const Status set = hard.set(began + limit, [world = (*engine)->world()]() mutable {
+      world.abort("the time is up (--timeout) and a measurement is still under way");
+    });
+    if (!set.ok()) {
+      complain("doctor bench", said_by(rank, set).message());
+      return exit_could_not_run;
+    }
     run = measure_pairs((*engine)->world(), began + limit * 4 / 5,
                         std::chrono::milliseconds(static_cast<std::int64_t>(options.measure_ms)), news);
   }

@@ -14,7 +14,7 @@
 #include "tools/fabring/doctor/explanations.hpp"
 #include "tools/fabring/doctor/report.hpp"
 #include "tools/fabring/output.hpp"
-#include "tools/fabring/work_limit.hpp"
+#include "tools/fabring/time_limit.hpp"
 #include "tools/fabring/wrapped_text.hpp"
 
 namespace fabring::tools {

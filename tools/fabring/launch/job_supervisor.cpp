@@ -52,6 +52,12 @@ void JobSupervisor::note(const Verdict& verdict) {
   options_.say(verdict.text);
 }
 
+bool JobSupervisor::first_was_killed() const {
+  if (!first_ || first_->rank < 0) return false;
+  const auto& end = ends_[static_cast<std::size_t>(first_->rank)];
+  return end && end->signal != 0;
+}
+
 void JobSupervisor::pronounce_what_waits() {
   if (waits_) pronounce(Verdict(*waits_));
 }

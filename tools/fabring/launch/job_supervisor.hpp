@@ -63,6 +63,8 @@ class JobSupervisor {
   /// How ranks have ended so far, and who is named as the first.
   const std::vector<std::optional<RecordedEnd>>& ends() const { return ends_; }
   const std::optional<FirstFailure>& first() const { return first_; }
+  /// By a signal; it is a rank.
+  bool first_was_killed() const;
   int code() const { return code_; }  ///< of the first bad end; 0: none is known so far
 
  private:

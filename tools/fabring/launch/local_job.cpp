@@ -65,8 +65,8 @@ class LocalAttempt final : RankEvents {
     record_ends(options_, supervisor_);
     output_.end_lines();
     while (!output_.empty()) turn(until_.value_or(Clock::time_point::max()));
-    if (supervisor_.code() != 0 && supervisor_.code() == code_of_killed_ && !supervisor_.interrupted())
-      return options_.code_if_killed.value_or(code_of_killed_);
+    if (supervisor_.first_was_killed() && !supervisor_.interrupted())
+      return options_.code_if_killed.value_or(supervisor_.code());
     if (supervisor_.code() != 0 || !output_.dropped()) return supervisor_.code();
     return last_signal_ != 0 ? 128 + last_signal_ : exit_timed_out;
   }
@@ -114,7 +114,6 @@ class LocalAttempt final : RankEvents {
   }
 
   void rank_ended(int rank, pid_t pid, const Ending& ending) override {
-    if (ending.signal != 0 && code_of_killed_ == 0) code_of_killed_ = ending.code();
     supervisor_.ended(rank, pid, ending, Clock::now());
   }
 
@@ -125,7 +124,6 @@ class LocalAttempt final : RankEvents {
   RankGroup group_;
   JobSupervisor supervisor_;
   int signals_taken_ = 0, last_signal_ = 0;
-  int code_of_killed_ = 0;  // of the first rank that a signal killed
 };
 
 }  // namespace
@@ -136,6 +134,7 @@ std::optional<Clock::time_point> end_of_time(const JobOptions& options) {
 
 void record_attempt(const JobOptions& options, int attempt, const std::string& job_id) {
   if (options.record == nullptr) return;
+  *options.record = {};  // of the one before, should this one not get as far
   options.record->attempts = attempt + 1;
   options.record->job_id = job_id;
 }

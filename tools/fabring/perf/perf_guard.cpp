@@ -141,9 +141,10 @@ Result<std::uint64_t> measure_guard(PerfJob& job) {
       const auto verdict = guard.judge(pair);
       if (!verdict) return verdict.error().with_prefix(fmt::format("{} at {}: ", pair.collective, size_text(bytes)));
       const bool barrier = pair.operations.front().collective == Collective::barrier;
-      const Row row{barrier ? 0 : bytes, pair, *verdict, guard.choice(pair).algorithm};
+      const Choice choice = guard.choice(pair);
+      const Row row{barrier ? 0 : bytes, pair, *verdict, choice.algorithm};
       job.write(text_of(row, options, job.facts(), pairs == 0));
-      if (options.explain && job.writes()) explain_row(row, guard.choice(pair), predictions);
+      if (options.explain && job.writes()) explain_row(row, choice, predictions);
       slow += verdict->slow ? 1 : 0;
       ++pairs;
     }

@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 
 #include "runtime/base/parse_value.hpp"
+#include "tools/fabring/perf/timed_calls.hpp"
 
 namespace fabring::tools {
 
@@ -92,36 +92,9 @@ Result<Measurement> Measuring::run(std::size_t bytes, bool in_place) {
   FABRING_TRY(fill_for_timing(shape, in_place));
   for (int i = 0; i < options_->warm_up; ++i) FABRING_TRY(measured_.run(measured));
 
-  const auto call = [&] { return measured_.run(measured); };
-  Filling filling{options_->calls, 1};
-  if (options_->repetitions > 0) {
-    auto agreed = stopwatch_.filling(call, options_->target, options_->repetitions, options_->cap);
-    if (!agreed) return agreed.error();
-    filling = *agreed;
-  }
-  const auto [calls, repetitions] = filling;
-  double seconds = 0;
-  for (int repetition = 0; repetition < repetitions; ++repetition) {
-    auto total = stopwatch_.time(call, calls);
-    if (!total) return total.error();
-    seconds = total->seconds;
-    result.repetitions_us.push_back(total->seconds / calls * 1e6);
-    result.wire_bytes_per_rank = static_cast<std::uint64_t>(std::llround(total->wire_bytes_sent / calls));
-  }
-  std::vector<double> sorted = result.repetitions_us;
-  result.time_us = percentile(sorted, 0.5);
-  if (options_->repetitions > 0) {
-    result.p50_us = result.time_us;
-    result.p99_us = percentile(sorted, 0.99);
-  } else if (shows_percentiles(options_->format)) {
-    // Calls of their own: looks at the clock between those above would be part of what is measured. All ranks have the
-    // same `seconds`, so all of them make as many.
-    std::vector<double> each;
-    auto timed = stopwatch_.time(call, calls_timed_singly(calls, seconds), &each);
-    if (!timed) return timed.error();
-    result.p50_us = percentile(each, 0.50) * 1e6;
-    result.p99_us = percentile(each, 0.99) * 1e6;
-  }
+  const auto slowest = time_calls(
+      stopwatch_, [&] { return measured_.run(measured); }, *options_, false, result);
+  if (!slowest) return slowest.error();
   if (options_->check) {
     auto wrong = wrong_elements(shape, in_place, 2);
     if (!wrong) return wrong.error();

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <set>
 #include <string>
 #include <vector>
@@ -19,6 +18,7 @@
 #include "tools/fabring/perf/model_report.hpp"
 #include "tools/fabring/perf/perf_job.hpp"
 #include "tools/fabring/perf/rough_data.hpp"
+#include "tools/fabring/perf/timed_calls.hpp"
 #include "tools/fabring/stopwatch.hpp"
 
 namespace fabring::tools {
@@ -79,9 +79,7 @@ class Replay {
       if (!predicted) return;
       sum += *predicted;
     }
-    complain("perf", fmt::format("{}: predicted {} us{}, measured {} us ({:.2f}x)", calls_text(calls_),
-                                 microseconds_text(sum), options_.mapped ? " in ordinary memory" : "",
-                                 microseconds_text(measured.measured.time_us), sum / measured.measured.time_us));
+    complain("perf", calls_text(calls_) + ":" + prediction_text(sum, measured.measured.time_us, options_.mapped));
   }
 
   Result<ModelStep> measure() {
@@ -97,7 +95,10 @@ class Replay {
     for (const Operation& each : operations_) fill_stable(on_host(each), each.count, each.type, each.reduction.op());
     FABRING_TRY(gradients_.upload());
     for (int i = 0; i < options_.warm_up; ++i) FABRING_TRY(step());
-    FABRING_TRY(time(result));
+    const auto slowest = time_calls(
+        stopwatch_, [this] { return step(); }, options_, true, measured);
+    if (!slowest) return slowest.error();
+    result.slowest_rank = *slowest;
     return result;
   }
 
@@ -110,36 +111,6 @@ class Replay {
       if (std::find(used.begin(), used.end(), algorithm) == used.end()) used.push_back(algorithm);
     }
     return fmt::format("{}", fmt::join(used, "+"));
-  }
-
-  // A step takes long enough for a look at the clock after each.
-  Status time(ModelStep& result) {
-    const auto one = [this] { return step(); };
-    Filling filling{options_.calls, 1};
-    if (options_.repetitions > 0) {
-      const auto agreed = stopwatch_.filling(one, options_.target, options_.repetitions, options_.cap);
-      if (!agreed) return agreed.error();
-      filling = *agreed;
-    }
-    Measurement& measured = result.measured;
-    std::vector<double> each;
-    for (int repetition = 0; repetition < filling.repetitions; ++repetition) {
-      const auto total = stopwatch_.time(one, filling.calls, &each);
-      if (!total) return total.error();
-      measured.repetitions_us.push_back(total->seconds / filling.calls * 1e6);
-      measured.wire_bytes_per_rank = static_cast<std::uint64_t>(std::llround(total->wire_bytes_sent / filling.calls));
-      result.slowest_rank = total->slowest;
-    }
-    std::vector<double> repetitions = measured.repetitions_us;
-    measured.time_us = percentile(repetitions, 0.50);
-    if (options_.repetitions > 0) {
-      measured.p50_us = measured.time_us;
-      measured.p99_us = percentile(repetitions, 0.99);
-    } else {
-      measured.p50_us = percentile(each, 0.50) * 1e6;
-      measured.p99_us = percentile(each, 0.99) * 1e6;
-    }
-    return {};
   }
 
   Reduction reduction() const {
@@ -225,6 +196,7 @@ Result<std::uint64_t> measure_model(PerfJob& job) {
     auto step = replay.measure();
     if (!step) return step.error();
     if (explains && calls == Calls::in_turn) replay.explain(*step);
+    if (job.writes()) tell_fewer_repetitions(step->measured, options, calls_text(calls));
     step->bucket = bucket;
     wrong += step->measured.wrong;
     job.write(report.row(*step, first));

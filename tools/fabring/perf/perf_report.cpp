@@ -10,6 +10,7 @@
 #include "collectives/ownership.hpp"
 #include "runtime/base/parse_value.hpp"
 #include "tools/fabring/bandwidth.hpp"
+#include "tools/fabring/perf/choice_lines.hpp"
 
 namespace fabring::tools {
 namespace {
@@ -42,25 +43,26 @@ std::string job_line(std::string_view what, const JobFacts& facts) {
 }
 
 std::string PredictionLines::add(const Choice& choice, const Measurement& measurement) {
-  const auto found = std::find_if(
-      choice.candidates.begin(), choice.candidates.end(),
-      [&](const Choice::Candidate& each) { return each.algorithm == choice.algorithm && each.excluded.empty(); });
+  const std::optional<double> predicted = predicted_us(choice);
   const std::string where = fmt::format("{}{}: {}", size_text(measurement.bytes),
                                         measurement.in_place ? " in place" : "", measurement.algorithm);
-  if (found == choice.candidates.end() || found->predicted_us <= 0)
-    return where + fmt::format(" measured {} us, no prediction", microseconds_text(measurement.time_us));
-  if (mapped_)
-    return where + fmt::format(" predicted {} us in ordinary memory, measured {} us in mapped",
-                               microseconds_text(found->predicted_us), microseconds_text(measurement.time_us));
-  const double ratio = found->predicted_us / measurement.time_us;
-  ++compared_;
-  if (within_20_percent(ratio)) ++close_;
-  if (std::max(ratio, 1 / ratio) > std::max(worst_, 1 / worst_)) {
-    worst_ = ratio;
-    worst_at_ = where;
+  if (!predicted) return where + fmt::format(" measured {} us, no prediction", microseconds_text(measurement.time_us));
+  if (!mapped_) {
+    const double ratio = *predicted / measurement.time_us;
+    ++compared_;
+    if (within_20_percent(ratio)) ++close_;
+    if (std::max(ratio, 1 / ratio) > std::max(worst_, 1 / worst_)) {
+      worst_ = ratio;
+      worst_at_ = where;
+    }
   }
-  return where + fmt::format(" predicted {} us, measured {} us ({:.2f}x)", microseconds_text(found->predicted_us),
-                             microseconds_text(measurement.time_us), ratio);
+  return where + prediction_text(*predicted, measurement.time_us, mapped_);
+}
+
+std::string prediction_text(double predicted_us, double measured_us, bool mapped) {
+  const std::string predicted = microseconds_text(predicted_us), measured = microseconds_text(measured_us);
+  if (mapped) return fmt::format(" predicted {} us in ordinary memory, measured {} us in mapped", predicted, measured);
+  return fmt::format(" predicted {} us, measured {} us ({:.2f}x)", predicted, measured, predicted_us / measured_us);
 }
 
 std::string PredictionLines::summary() const {

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <string>
 #include <vector>
 
@@ -11,6 +10,7 @@
 #include "tools/fabring/perf/choice_lines.hpp"
 #include "tools/fabring/perf/perf_job.hpp"
 #include "tools/fabring/perf/perf_measure.hpp"
+#include "tools/fabring/perf/timed_calls.hpp"
 #include "tools/fabring/svg.hpp"
 
 namespace fabring::tools {
@@ -31,16 +31,6 @@ std::vector<std::size_t> measured_sizes(const Measuring& measuring, const PerfOp
 
 void explain_choices(const Measuring& measuring, const std::vector<std::size_t>& sizes) {
   for (const std::size_t bytes : sizes) tell_choice(size_text(bytes), measuring.explain(bytes));
-}
-
-// The cap of a size, where a call takes long.
-void tell_fewer_repetitions(const Measurement& measurement, const PerfOptions& options) {
-  const auto made = static_cast<int>(measurement.repetitions_us.size());
-  if (made < options.repetitions)
-    complain("perf", fmt::format("{}{}: {} of {} repetitions: a call takes {:.3g} s, and --cap-s is {:g}",
-                                 size_text(measurement.bytes), measurement.in_place ? " in place" : "", made,
-                                 options.repetitions, measurement.time_us * 1e-6,
-                                 std::chrono::duration<double>(options.cap).count()));
 }
 
 }  // namespace
@@ -67,7 +57,7 @@ Result<std::uint64_t> measure_sizes(PerfJob& job) {
       auto measurement = measuring->run(sizes[i], in_place);
       if (!measurement) return measurement.error().with_prefix(fmt::format("at {}: ", size));
       wrong += measurement->wrong;
-      if (job.writes()) tell_fewer_repetitions(*measurement, options);
+      if (job.writes()) tell_fewer_repetitions(*measurement, options, size + (in_place ? " in place" : ""));
       all.push_back(*measurement);
       // What has no column for it shows one way only; the other is for the picture.
       if (both_ways && in_place && (options.format == Format::osu || options.format == Format::plain)) continue;

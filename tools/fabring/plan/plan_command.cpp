@@ -27,7 +27,7 @@
 #include "tools/fabring/plan/node_layout.hpp"
 #include "tools/fabring/plan/proof_json.hpp"
 #include "tools/fabring/simulate/prices.hpp"
-#include "tools/fabring/work_limit.hpp"
+#include "tools/fabring/time_limit.hpp"
 
 namespace fabring::tools {
 namespace {

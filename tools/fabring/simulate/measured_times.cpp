@@ -22,6 +22,7 @@ Result<std::vector<MeasuredTime>> measured_times(std::string_view json) {
       const auto at = row.is_object() ? row.find(name) : row.end();
       return at == row.end() ? MeasuredJson() : *at;
     };
+    if (field("model").is_string()) return unmeasured("steps of a model, not single calls: measure sizes instead");
     const MeasuredJson bytes = field("bytes"), ranks = field("ranks"), time = field("time_us");
     const MeasuredJson collective_name = field("collective"), algorithm_name = field("algorithm");
     if (!bytes.is_number_unsigned() || !time.is_number() || !ranks.is_number_unsigned() || !algorithm_name.is_string())

@@ -26,7 +26,7 @@
 #include "tools/fabring/simulate/prices.hpp"
 #include "tools/fabring/simulate/simulate_options.hpp"
 #include "tools/fabring/simulate/simulate_report.hpp"
-#include "tools/fabring/work_limit.hpp"
+#include "tools/fabring/time_limit.hpp"
 
 namespace fabring::tools {
 namespace {
@@ -272,7 +272,7 @@ Status compare(const SimulateOptions& options, const SimulatedWorlds& wanted, Ou
     extrapolated |= forecast.extrapolated();
     priced |= forecast.priced();
     const char* const mark = forecast.extrapolated() ? extrapolated_mark : forecast.priced() ? priced_mark : "";
-    text += fmt::format("{:>10} {:>6} {:>20} {:>12} {:>12} {:>6}\n", size_text(bytes), ranks, name(algorithm),
+    text += fmt::format("{:>10} {:>6} {:>20} {:>12} {:>12} {:>6}\n", size_text(forecast.bytes), ranks, name(algorithm),
                         time ? mark + time_text(*time) : "-", time_text(static_cast<Nanoseconds>(measured_us * 1e3)),
                         known ? fmt::format("{:.2f}", ratio) : "-");
     const auto if_known = [known](double value) { return known ? nlohmann::ordered_json(value) : nullptr; };
@@ -281,7 +281,7 @@ Status compare(const SimulateOptions& options, const SimulatedWorlds& wanted, Ou
                     {"machine", wanted.forecast.machine.name},
                     {"nodes", wanted.nodes},
                     {"ranks", ranks},
-                    {"bytes", bytes},
+                    {"bytes", forecast.bytes},
                     {"time_us", if_known(predicted_us)},
                     {"measured_us", measured_us},
                     {"ratio", if_known(ratio)},

@@ -9,8 +9,8 @@
 #include "tools/fabring/command.hpp"
 #include "tools/fabring/common_options.hpp"
 #include "tools/fabring/output.hpp"
+#include "tools/fabring/time_limit.hpp"
 #include "tools/fabring/topo/topo_report.hpp"
-#include "tools/fabring/work_limit.hpp"
 #include "topology/discovery.hpp"
 
 namespace fabring::tools {

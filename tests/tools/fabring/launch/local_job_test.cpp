@@ -186,6 +186,18 @@ TEST_F(Supervision, WhatSurvivorsExitWithWaitsForTheRankThatWasKilled) {
                                 "rank 0 (pid 5) exited with status 3 just before that, perhaps because of it"));
 }
 
+TEST_F(Supervision, KnowsWhetherTheFirstWasKilled) {
+  job.ended(0, 5, {0, SIGABRT}, start);
+  EXPECT_FALSE(job.first_was_killed()) << "nobody is named yet";
+  job.ended(1, 6, {0, SIGKILL}, start + std::chrono::milliseconds(2));
+  EXPECT_TRUE(job.first_was_killed());
+  JobSupervisor other(options());
+  other.ended(0, 5, exit(3), start);
+  other.act_on_deadlines(start + std::chrono::seconds(1));
+  other.ended(1, 6, {0, SIGKILL}, start + std::chrono::seconds(2));
+  EXPECT_FALSE(other.first_was_killed()) << "the first had exited";
+}
+
 TEST_F(Supervision, WhatSurvivorsExitWithWaitsForTheHostThatWasLost) {
   job.ended(0, 5, exit(4), start);
   job.lost({1, 2}, "host b: gone", 3, start);

@@ -1,10 +1,6 @@
 // `fabring perf` with ranks: processes of this host over real transports.
-#include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
-#include <signal.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,7 +10,6 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
-#include <string_view>
 
 #include "tests/tools/fabring/program.hpp"
 #include "tools/fabring/stopwatch.hpp"
@@ -23,18 +18,6 @@ namespace fabring::tests {
 namespace {
 
 using testing::HasSubstr;
-
-std::string free_port() {
-  const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof(address);
-  EXPECT_EQ(::bind(fd, reinterpret_cast<sockaddr*>(&address), length), 0);
-  EXPECT_EQ(::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length), 0);
-  ::close(fd);
-  return std::to_string(ntohs(address.sin_port));
-}
 
 TEST(PerfRun, EveryElementIsRightAndTheRingSendsWhatItShould) {
   const auto result = run({"perf", "allreduce", "-n", "3", "--transport", "tcp", "--algorithm", "ring", "--sizes",
@@ -111,53 +94,6 @@ TEST(PerfRun, TimesFitAnOutsideClock) {
   }
 }
 
-// Rank 1 dies when rank 0 has begun to write.
-TEST(PerfRun, WhatIsWrittenOfAJobThatLosesARankIsStillJson) {
-  const std::string pid_file = testing::TempDir() + "fabring-rank-1-" + std::to_string(::getpid());
-  for (const auto& [words, rows] :
-       std::vector<std::pair<std::string, std::size_t>>{{"allreduce --sizes 4,8,16M -i 20000", 2},
-                                                        {"--model 4x1000000 -i 100000", 0},
-                                                        {"--guard --sizes 4M --target-ms 60000 --cap-s 600", 0}}) {
-    Program program(
-        {"run", "-n", "2", "--", "sh", "-c",
-         "test $FABRING_RANK = 0 || echo $$ > " + pid_file + "; exec " FABRING_CLI " perf --json " + words});
-    ASSERT_TRUE(program.wait_for_output(rows > 0 ? "}" : "["));
-    int pid = 0;
-    ASSERT_TRUE(std::ifstream(pid_file) >> pid);
-    ASSERT_EQ(::kill(pid, SIGKILL), 0);
-    const auto result = program.wait();
-    EXPECT_EQ(result.code, 137) << words;
-    EXPECT_THAT(result.err, HasSubstr("peer_lost")) << words;
-    const auto list = nlohmann::ordered_json::parse(result.out, nullptr, false);
-    ASSERT_TRUE(list.is_array()) << words << ": " << result.out;
-    EXPECT_EQ(list.size(), rows) << words;
-  }
-  ::unlink(pid_file.c_str());
-}
-
-// Programs tell by it that there is nothing to read; of `fabring run` they ask what became of their own program.
-TEST(PerfRun, ARankOfItsOwnThatIsKilledMeansThatItCouldNotRun) {
-  Program program({"perf", "allreduce", "-n", "2", "--sizes", "4,8,16M", "-i", "20000", "--json"});
-  ASSERT_TRUE(program.wait_for_output("}"));
-  const std::string self = std::to_string(program.pid());
-  std::ifstream children("/proc/" + self + "/task/" + self + "/children");
-  int rank = 0;  // the last: first comes what outlives the command
-  while (children >> rank) {
-  }
-  ASSERT_GT(rank, 0);
-  ASSERT_EQ(::kill(rank, SIGKILL), 0);
-  const auto result = program.wait();
-  EXPECT_EQ(result.code, 3) << result.err;
-  EXPECT_THAT(result.err, HasSubstr("was killed by signal 9"));
-}
-
-TEST(PerfRun, WhatIsInterruptedEndsByThatSignal) {
-  Program program({"perf", "allreduce", "-n", "2", "--sizes", "4,8,16M", "-i", "20000", "--json"});
-  ASSERT_TRUE(program.wait_for_output("}"));
-  program.signal(SIGTERM);
-  EXPECT_EQ(program.wait().code, 128 + SIGTERM);
-}
-
 TEST(PerfRun, AModelIsMeasuredByTheWordsOfACollective) {
   const auto result = run({"perf", "allreduce", "--model", "4x1000", "-n", "2", "--transport", "tcp", "--in-place",
                            "--reps", "3", "--target-ms", "2", "--format", "plain"});
@@ -219,47 +155,6 @@ TEST(PerfRun, RepetitionsAreInJsonToo) {
   EXPECT_EQ(row["op"], "none");  // a broadcast reduces nothing
 }
 
-TEST(PerfRun, AJobOnSeveralNodesNamesBothOfItsTransports) {
-  const auto result = run({"perf", "allreduce", "-n", "4", "--split-nodes", "2", "--transport", "shm,tcp", "--json",
-                           "--sizes", "1K", "-i", "1"});
-  ASSERT_EQ(result.code, 0) << result.err;
-  EXPECT_EQ(nlohmann::ordered_json::parse(result.out)[0]["transport"], "shm+tcp");
-}
-
-TEST(PerfRun, RanksCanBeThreadsOfOneProcess) {
-  const auto result = run({"perf", "allreduce", "-n", "3", "--transport", "inproc", "--json", "--sizes", "4,100000,1M",
-                           "-i", "2", "-w", "1"});
-  ASSERT_EQ(result.code, 0) << result.err;
-  const auto list = nlohmann::ordered_json::parse(result.out);
-  ASSERT_EQ(list.size(), 3U);
-  for (const auto& row : list) {
-    EXPECT_EQ(row["wrong"], 0) << row;
-    EXPECT_EQ(row["ranks"], 3);
-    EXPECT_EQ(row["transport"], "inproc");
-  }
-}
-
-TEST(PerfRun, RanksThatAreProcessesCannotBeInOne) {
-  const auto result =
-      run({"run", "-n", "2", "--", FABRING_CLI, "perf", "allreduce", "--transport", "inproc", "--sizes", "4"});
-  EXPECT_EQ(result.code, 3);
-  EXPECT_THAT(result.err, testing::AllOf(HasSubstr("threads of one process, and these are several processes"),
-                                         testing::Not(HasSubstr("share memory"))));
-  const auto second = run({"perf", "allreduce", "-n", "2", "--transport", "inproc,tcp", "--json", "--sizes", "4"});
-  ASSERT_EQ(second.code, 0) << second.err;
-  EXPECT_EQ(nlohmann::ordered_json::parse(second.out)[0]["transport"], "tcp");
-}
-
-TEST(PerfRun, ATimeoutNamesTheRankThatDoesNotCome) {
-  const auto result =
-      run({"perf", "allreduce", "--timeout", "0.5", "--sizes", "4"}, {{"FABRING_RANK", "0"},
-                                                                      {"FABRING_WORLD_SIZE", "2"},
-                                                                      {"FABRING_MASTER_ADDR", "127.0.0.1"},
-                                                                      {"FABRING_MASTER_PORT", free_port()}});
-  EXPECT_EQ(result.code, 3);
-  EXPECT_THAT(result.err, HasSubstr("rank 1"));
-}
-
 TEST(PerfRun, OptionsThatWouldDoNothingAreRefused) {
   for (const auto& [words, why] : std::vector<std::pair<std::vector<std::string>, std::string>>{
            {{"perf", "allreduce", "-n", "2", "--bucket", "1M"}, "--model"},
@@ -303,31 +198,6 @@ TEST(PerfRun, BuffersMayBeginAnywhereInAPage) {
   const auto refused = run({"perf", "allreduce", "-n", "2", "--offset", "4096"});
   EXPECT_EQ(refused.code, 2);
   EXPECT_THAT(refused.err, testing::AllOf(HasSubstr("--offset"), HasSubstr("4096"), HasSubstr("0 to 4095")));
-}
-
-TEST(PerfRun, PretendedNodesRunHierarchical) {
-  const auto result = run({"perf", "allreduce", "-n", "4", "--split-nodes", "2", "--transport", "tcp", "--algorithm",
-                           "hierarchical", "--sizes", "40000", "-i", "2", "-d", "bfloat16", "-o", "avg"});
-  ASSERT_EQ(result.code, 0) << result.err;
-  EXPECT_THAT(result.out, HasSubstr("4 ranks on 2 nodes, transport tcp"));
-  EXPECT_THAT(result.out, HasSubstr("# Out of bounds values : 0 OK"));
-}
-
-TEST(PerfRun, WithoutMinusNTheEnvironmentSaysWhichRankThisIs) {
-  const std::string port = free_port();
-  const auto environment = [&](const char* rank) {
-    return std::map<std::string, std::string>{
-        {"RANK", rank}, {"WORLD_SIZE", "2"}, {"LOCAL_RANK", rank}, {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", port}};
-  };
-  const std::vector<std::string> arguments{"perf", "allreduce", "--transport", "tcp",      "--sizes",
-                                           "1K",   "-i",        "2",           "--format", "csv"};
-  Program second(arguments, environment("1"));
-  const auto first = run(arguments, environment("0"));
-  EXPECT_EQ(first.code, 0) << first.err;
-  EXPECT_EQ(lines(first.out).size(), 2U);
-  const auto other = second.wait();
-  EXPECT_EQ(other.code, 0) << other.err;
-  EXPECT_EQ(other.out, "");
 }
 
 TEST(PerfRun, WhatCannotRunSaysWhyAndReturns3) {
@@ -375,24 +245,6 @@ TEST(PerfRun, TheGuardComparesEveryCollective) {
   EXPECT_EQ(result.code, slow ? 1 : 0);
 }
 
-TEST(PerfRun, ModelsAndTheGuardExplainTheirChoicesToo) {
-  const auto model = run({"perf", "--model", "3x1000", "-n", "2", "-i", "2", "-w", "0", "--explain", "--json"});
-  EXPECT_EQ(model.code, 0) << model.err;
-  EXPECT_TRUE(nlohmann::json::accept(model.out));
-  EXPECT_THAT(model.err, testing::AllOf(HasSubstr("allreduce of 12000 B over 2 ranks"), HasSubstr(" us predicted"),
-                                        HasSubstr("allreduce of 4000 B over 2 ranks"),
-                                        testing::ContainsRegex("one, in turn: predicted .* us, measured .* us")));
-  const auto guard = run({"perf", "--guard", "-n", "2", "--sizes", "4", "--reps", "1", "--target-ms", "1", "--margin",
-                          "1000", "--explain"});
-  EXPECT_EQ(guard.code, 0) << guard.err;
-  EXPECT_THAT(guard.err, testing::AllOf(HasSubstr("all_gather of 8 B over 2 ranks"), HasSubstr(" us predicted"),
-                                        testing::ContainsRegex("0 B: barrier by .* predicted .* measured"),
-                                        testing::ContainsRegex("of [0-9]+ predictions within 20%")));
-  const auto quiet =
-      run({"perf", "--guard", "-n", "2", "--sizes", "4", "--reps", "1", "--target-ms", "1", "--margin", "1000"});
-  EXPECT_THAT(quiet.err, testing::Not(HasSubstr("predicted")));
-}
-
 TEST(PerfRun, ThePictureIsRefusedBeforeRanksStartAndWrittenAtTheEnd) {
   const auto refused = run({"perf", "allreduce", "-n", "2", "--plot", "/no/such/folder/x.svg"});
   EXPECT_EQ(refused.code, 3);
@@ -408,79 +260,6 @@ TEST(PerfRun, ThePictureIsRefusedBeforeRanksStartAndWrittenAtTheEnd) {
   EXPECT_THAT(picture, HasSubstr("busbw (GB/s)"));
   EXPECT_THAT(picture, HasSubstr("out of place"));
   EXPECT_THAT(picture, HasSubstr("in place"));
-  std::remove(path.c_str());
-}
-
-TEST(PerfRun, ExplainsItsChoices) {
-  const auto result = run({"perf", "allreduce", "-n", "2", "--transport", "tcp", "--sizes", "4", "-i", "1", "--explain",
-                           "--format", "plain"});
-  EXPECT_EQ(result.code, 0) << result.err;
-  EXPECT_THAT(result.err, HasSubstr("fabring r0 info: transport tcp"));
-  EXPECT_THAT(result.err, HasSubstr("4 B: "));
-  EXPECT_THAT(result.err,
-              testing::ContainsRegex("4 B: [a-z_]+ predicted [0-9.]+ us, measured [0-9.]+ us \\([0-9.]+x\\)"));
-  EXPECT_THAT(result.err, testing::ContainsRegex("[01] of 1 predictions within 20% of what was measured"));
-  EXPECT_EQ(lines(result.out).size(), 1U);
-}
-
-TEST(PerfRun, WhatTheEngineExplainsIsSaidOnceAndIsNoWarning) {
-  for (const char* setting : {"no", "yes"}) {
-    const auto result = run({"perf", "allreduce", "-n", "2", "--transport", "tcp", "--sizes", "4", "-i", "1"},
-                            {{"FABRING_EXPLAIN", setting}});
-    EXPECT_EQ(result.code, 0) << result.err;
-    const std::string all = result.out + result.err;
-    const std::size_t first = all.find("transport tcp: ");
-    ASSERT_NE(first, std::string::npos) << all;
-    EXPECT_EQ(all.find("transport tcp: ", first + 1), std::string::npos) << all;
-    EXPECT_THAT(all, testing::Not(HasSubstr("warning")));
-  }
-}
-
-TEST(PerfRun, SettingsOfATransportThatIsNotTakenAreSaidToHaveNoEffect) {
-  const std::map<std::string, std::string> settings = {{"FABRING_CONGESTION_CONTROL", "reno"},
-                                                       {"FABRING_SOCKETS_PER_PEER", "2"}};
-  const auto perf_over = [&](const char* transport, const std::map<std::string, std::string>& environment) {
-    const auto result =
-        run({"perf", "allreduce", "-n", "2", "--transport", transport, "--sizes", "4", "-i", "1"}, environment);
-    EXPECT_EQ(result.code, 0) << result.err;
-    return result.out;
-  };
-  const bool has_fabric = std::string_view(FABRING_TEST_TRANSPORTS).ends_with("fabric");
-  for (const char* transport : {"shm", has_fabric ? "fabric" : "shm"})
-    EXPECT_THAT(perf_over(transport, settings),
-                HasSubstr("no effect: FABRING_SOCKETS_PER_PEER=2, FABRING_CONGESTION_CONTROL=reno: only for the tcp"));
-  EXPECT_THAT(perf_over("tcp", settings), testing::Not(HasSubstr("no effect")));
-  EXPECT_THAT(perf_over("shm", {{"FABRING_CONGESTION_CONTROL", "auto"}}), testing::Not(HasSubstr("no effect")));
-}
-
-TEST(PerfRun, ProbesTheMachineAndPricesByIt) {
-  const auto result =
-      run({"perf", "allreduce", "-n", "3", "--sizes", "4,64K", "-i", "1", "--explain", "--format", "plain"},
-          {{"FABRING_MACHINE", "probe"}});
-  EXPECT_EQ(result.code, 0) << result.err;
-  EXPECT_THAT(result.err, testing::ContainsRegex(
-                              "priced for this machine, probed in [0-9]+ ms: [0-9]+ of [1-9][0-9]* times within"));
-  EXPECT_EQ(lines(result.out).size(), 2U);
-}
-
-TEST(PerfRun, ProbesTheLinksBetweenNodes) {
-  const auto result = run({"perf", "allreduce", "-n", "4", "--split-nodes", "2", "--sizes", "4,64K", "-i", "1",
-                           "--explain", "--format", "plain"},
-                          {{"FABRING_MACHINE", "probe"}});
-  EXPECT_EQ(result.code, 0) << result.err;
-  EXPECT_THAT(result.err, testing::ContainsRegex(
-                              "this machine with links of [0-9.e+]+ Gbit/s, probed in [0-9]+ ms: [0-9]+ of [1-9]"));
-  EXPECT_EQ(lines(result.out).size(), 2U);
-}
-
-TEST(PerfRun, TakesAMachineFromRankZerosFile) {
-  const std::string path = testing::TempDir() + "fabring_machine_" + std::to_string(::getpid()) + ".json";
-  std::ofstream(path) << R"({"name": "an own one", "base": "100g", "call_ns": 12345678})";
-  const auto result = run({"perf", "allreduce", "-n", "2", "--sizes", "4", "-i", "1", "--explain", "--format", "plain"},
-                          {{"FABRING_MACHINE", path}});
-  EXPECT_EQ(result.code, 0) << result.err;
-  EXPECT_THAT(result.err, HasSubstr("priced for an own one"));
-  EXPECT_THAT(result.err, testing::ContainsRegex("predicted 123[0-9.]+ us"));
   std::remove(path.c_str());
 }
 

@@ -1,19 +1,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <unistd.h>
-
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <set>
-#include <sstream>
 
 #include "runtime/startup/machine_file.hpp"
 #include "tests/tools/fabring/program.hpp"
-#include "tools/fabring/models.hpp"
-#include "tools/fabring/simulate/measured_times.hpp"
+#include "tests/tools/fabring/scratch.hpp"
 #include "tools/fabring/simulate/simulate_report.hpp"
 
 namespace fabring::tests {
@@ -21,137 +13,6 @@ namespace {
 
 using testing::HasSubstr;
 using namespace tools;
-
-/// A file that is gone after the test.
-class Scratch {
- public:
-  explicit Scratch(const std::string& text = {}) {
-    std::string path = (std::filesystem::temp_directory_path() / "fabring-simulate-XXXXXX").string();
-    const int fd = mkstemp(path.data());
-    EXPECT_GE(fd, 0);
-    close(fd);
-    path_ = path;
-    std::ofstream(path_) << text;
-  }
-  ~Scratch() { std::filesystem::remove(path_); }
-  const std::string& path() const { return path_; }
-  std::string text() const {
-    std::ifstream file(path_);
-    return {std::istreambuf_iterator<char>(file), {}};
-  }
-
- private:
-  std::string path_;
-};
-
-std::vector<std::string> training(const std::vector<std::string>& more) {
-  std::vector<std::string> words{"simulate",     "allreduce", "--model",   "resnet50",
-                                 "--compute-ms", "120",       "--machine", "100g"};
-  words.insert(words.end(), more.begin(), more.end());
-  return words;
-}
-
-TEST(Models, HaveTheParametersOfTheirArchitectures) {
-  const std::pair<const char*, std::uint64_t> counts[] = {
-      {"resnet50", 25'557'032}, {"vgg16", 138'357'544}, {"bert-base", 109'482'240}, {"gpt2", 124'439'808}};
-  for (const auto& [model, count] : counts) EXPECT_EQ(total_elements(*model_gradients(model)), count) << model;
-  const auto resnet = *model_gradients("resnet50");
-  EXPECT_EQ(resnet.size(), 161u);
-  EXPECT_EQ(resnet.front().name, "fc.bias");  // the last layer's gradients come first
-  EXPECT_EQ(resnet.back().name, "conv1.weight");
-  EXPECT_EQ(resnet.back().shape, (std::vector<std::int64_t>{64, 3, 7, 7}));
-  EXPECT_THAT(model_gradients("resnet5").error().message(), HasSubstr("did you mean 'resnet50'?"));
-}
-
-TEST(Models, BucketsHoldEveryByteOnce) {
-  const auto gradients = *model_gradients("bert-base");
-  const auto buckets = fused_buckets(gradients, 4, 25 << 20);
-  std::uint64_t sum = 0;
-  for (std::size_t i = 0; i < buckets.size(); ++i) {
-    sum += buckets[i];
-    EXPECT_TRUE(buckets[i] >= (25u << 20) || i + 1 == buckets.size());
-  }
-  EXPECT_EQ(sum, 4 * total_elements(gradients));
-}
-
-TEST(MachineFile, IsReadAsItIsWritten) {
-  for (const std::string_view each : machine_names()) {
-    const Machine machine = *find_machine(each);
-    const auto again = machine_from_json(machine_to_json(machine));
-    ASSERT_TRUE(again) << again.error().message();
-    EXPECT_EQ(machine_to_json(*again), machine_to_json(machine));
-  }
-  const auto derived = machine_from_json(R"({"base": "efa-400", "nics": 8, "between": {"latency_ns": 9000}})");
-  ASSERT_TRUE(derived);
-  EXPECT_EQ(derived->nics, 8u);
-  EXPECT_EQ(derived->between.latency_ns, 9000);
-  EXPECT_EQ(derived->between.send_ns, find_machine("efa-400")->between.send_ns);
-}
-
-// What is cut off is a character, not a byte of it: the rest could not be written.
-TEST(MachineFile, ALongNameIsCutBetweenCharacters) {
-  const std::string letter = "\xc3\xa4";
-  std::string name = "x";
-  while (name.size() < 100) name += letter;
-  const auto machine = machine_from_json(R"({"base": "10g", "name": ")" + name + "\"}");
-  ASSERT_TRUE(machine) << machine.error().message();
-  EXPECT_EQ(machine->name, name.substr(0, 63));
-  EXPECT_THAT(machine_to_json(*machine), HasSubstr(name.substr(0, 63)));
-}
-
-TEST(MachineFile, SaysWhatIsWrong) {
-  const std::pair<std::string, const char*> cases[] = {
-      {"{", "not JSON"},
-      {"[]", "object"},
-      {R"({"nic": 4})", "did you mean 'nics'?"},
-      {R"({"nics": 0})", "nics must be 1"},
-      {R"({"nics": -1})", "whole number"},
-      {R"({"nics": 1e30})", "whole number"},
-      {R"({"nics": 4294967297})", "too large"},
-      {R"({"base": "efa-400", "oversubscription_percent": 400})", "nodes_per_leaf must be 1 to 65536 where"},
-      {R"({"inside": 3})", "inside must be an object"},
-      {R"({"inside": {"latency_n": 3}})", "did you mean 'latency_ns'?"},
-      {R"({"base": "efa"})", "base must be one of"},
-      {"{}", "would cost nothing: add \"base\""},
-      {R"({"between": {"latency_ns": 9000}})", "\"inside\""},
-      {R"({"inside": {}, "between": {}})", "would cost nothing: add \"base\""},
-      {R"({"base": "10g", "name": "\u001b[31m"})", "cannot be printed"},
-      {R"({"base": "10g", "name": "\u0085"})", "cannot be printed"},
-      {R"({"base": "10g", "name": "\uffff"})", "cannot be printed"},
-      {R"({"base": "10g", "cache_bytes": 9000000000000000000})", "cache_bytes must be 0 to 1000000000000000"},
-      {R"({"base": "10g"})" + std::string(1, '\0') + "junk", "not JSON"},
-      {R"({"name": 3})", "name must be a text"},
-      {R"({"nic_bytes_per_second": 5})", "bytes per second"},
-      {R"({"nics": )" + std::string(200'000, '[') + std::string(200'000, ']') + "}", "not array"},
-  };
-  for (const auto& [text, expected] : cases) {
-    const auto machine = machine_from_json(text);
-    ASSERT_FALSE(machine) << text;
-    EXPECT_THAT(machine.error().message(), HasSubstr(expected));
-  }
-}
-
-std::string many_fields(int count) {
-  std::string text;
-  for (int i = 0; i < count; ++i) text += "\"field" + std::to_string(i) + "\": 1, ";
-  return text;
-}
-
-// Each new field was compared with all before it: 100,000 took 10 s.
-TEST(MachineFile, ManyFieldsTakeNoTime) {
-  const auto machine = machine_from_json("{" + many_fields(300'000) + R"("base": "10g"})");
-  ASSERT_FALSE(machine);
-  EXPECT_THAT(machine.error().message(), HasSubstr("is not a field of a machine"));
-}
-
-TEST(MeasuredTimes, ManyFieldsTakeNoTime) {
-  const auto times =
-      measured_times("[{" + many_fields(400'000) +
-                     R"("collective": "allreduce", "ranks": 2, "bytes": 4, "algorithm": "ring", "time_us": 1.0}])");
-  ASSERT_TRUE(times) << times.error().message();
-  EXPECT_EQ(times->size(), 1u);
-  EXPECT_FALSE(measured_times(std::string("[]\0[]", 5)));
-}
 
 TEST(Simulate, PrintsATableByAlgorithmOverSize) {
   const auto result = run({"simulate", "allreduce", "--nodes", "4", "--ranks-per-node", "2", "--sizes", "1K,1M",
@@ -340,100 +201,6 @@ TEST(Simulate, LinkLoadsAreThoseOfThePlans) {
   EXPECT_EQ(alltoall->values[0][1], 4096 / 2) << "of the bytes that a rank has, half is for the other";
 }
 
-TEST(Simulate, ShowsScalingEfficiencyOfAModel) {
-  const auto result = run({"simulate", "allreduce", "--model", "resnet50", "--compute-ms", "120", "--scale", "8,64",
-                           "--algorithm", "hierarchical", "--machine", "efa-400"});
-  EXPECT_EQ(result.code, 0) << result.err;
-  EXPECT_THAT(result.out, HasSubstr("25557032 parameters"));
-  EXPECT_THAT(result.out, HasSubstr("%"));
-}
-
-// 200 ms of one rank were 7 s in 35 buckets.
-TEST(Simulate, WhoIsLateDelaysATrainingStepOnce) {
-  for (const char* bucket : {"200M", "25M", "1M"}) {
-    const auto in_time = run(training({"--scale", "64", "--algorithm", "hierarchical", "--json", "--bucket", bucket}));
-    const auto late = run(training(
-        {"--scale", "64", "--algorithm", "hierarchical", "--json", "--bucket", bucket, "--stragglers", "0.05:200000"}));
-    ASSERT_EQ(late.code, 0) << late.err;
-    const auto before = nlohmann::json::parse(in_time.out)[0], after = nlohmann::json::parse(late.out)[0];
-    EXPECT_EQ(before["late_us"], 0);
-    EXPECT_EQ(after["late_us"], 200'000);
-    EXPECT_NEAR(after["step_us"].get<double>(), before["step_us"].get<double>() + 200'000, 0.01) << bucket;
-  }
-  const auto nobody = run(training({"--nodes", "1", "--algorithm", "ring", "--json", "--stragglers", "0:200000"}));
-  EXPECT_EQ(nlohmann::json::parse(nobody.out)[0]["late_us"], 0);
-}
-
-// Of 4096 ranks in nodes of 2048 the plans of a ring have too many steps.
-TEST(Simulate, ScalingOfAModelMarksPrices) {
-  const std::vector<std::string> world{"--ranks-per-node", "2048", "--scale", "4096", "--algorithm", "ring"};
-  const Scratch plot;
-  auto drawn = world;
-  drawn.insert(drawn.end(), {"--plot", plot.path()});
-  const auto table = run(training(drawn));
-  EXPECT_THAT(plot.text(), HasSubstr("price, not simulated"));
-  EXPECT_EQ(table.code, 0) << table.err;
-  EXPECT_THAT(table.out, testing::AllOf(testing::ContainsRegex(" 4096 +~"), HasSubstr("(~: price in closed form"),
-                                        HasSubstr("(ring: the plans of 4096 ranks have more than")));
-  auto json = world;
-  json.emplace_back("--json");
-  const auto rows = nlohmann::json::parse(run(training(json)).out);
-  ASSERT_EQ(rows.size(), 1u);
-  EXPECT_EQ(rows[0]["priced"], true);
-  EXPECT_EQ(rows[0]["extrapolated"], false);
-  EXPECT_THAT(rows[0]["note"].get<std::string>(), HasSubstr("steps"));
-}
-
-TEST(Simulate, ScalingOfAModelSaysWhyThereIsNone) {
-  const Scratch slow(R"({"base": "1g", "nic_bytes_per_second": 1000, "between": {"lane_bytes_per_second": 1000}})");
-  const std::vector<std::string> world{"simulate",  "allreduce", "--model",     "vgg16", "--compute-ms", "120",
-                                       "--machine", slow.path(), "--algorithm", "star",  "--scale",      "16384"};
-  EXPECT_THAT(run(world).out, HasSubstr("(star: the buckets of a step take too long to be counted)"));
-  auto json = world;
-  json.emplace_back("--json");
-  const auto rows = nlohmann::json::parse(run(json).out);
-  ASSERT_EQ(rows.size(), 1u);
-  EXPECT_TRUE(rows[0]["step_us"].is_null() && rows[0]["efficiency"].is_null()) << rows;
-}
-
-TEST(Simulate, ComparesWithWhatWasMeasured) {
-  const Scratch measured(
-      R"([{"collective": "allreduce", "ranks": 2, "bytes": 1048576, "algorithm": "ring", "time_us": 202.0},
-                             {"collective": "broadcast", "ranks": 2, "bytes": 1, "algorithm": "ring", "time_us": 1.0}])");
-  const auto result = run({"simulate", "allreduce", "--measured", measured.path(), "--machine", "loopback-tcp"});
-  EXPECT_EQ(result.code, 0) << result.err;
-  EXPECT_THAT(result.out, HasSubstr("202 us"));
-  EXPECT_THAT(result.out, HasSubstr("of 1 within 20%"));
-  const auto json =
-      run({"simulate", "allreduce", "--measured", measured.path(), "--machine", "loopback-tcp", "--json"});
-  EXPECT_EQ(json.code, 0) << json.err;
-  const auto rows = nlohmann::json::parse(json.out);
-  ASSERT_EQ(rows.size(), 1u);
-  EXPECT_EQ(rows[0]["measured_us"], 202.0);
-  EXPECT_DOUBLE_EQ(rows[0]["ratio"], rows[0]["time_us"].get<double>() / 202.0);
-  EXPECT_EQ(rows[0]["priced"], false);
-  EXPECT_EQ(rows[0]["extrapolated"], false);
-  const Scratch wide(
-      R"([{"collective": "allreduce", "ranks": 4096, "bytes": 4194304, "algorithm": "ring", "time_us": 3e7}])");
-  const std::vector<std::string> beside{"simulate", "allreduce", "--measured", wide.path(), "--nodes", "2"};
-  const auto priced = run(beside);
-  EXPECT_THAT(priced.out, testing::AllOf(testing::ContainsRegex("ring +~"), HasSubstr("(~: price in closed form"),
-                                         HasSubstr("(ring: the plans of 4096 ranks")));
-  auto late = beside;
-  late.insert(late.end(), {"--stragglers", "0.1:100", "--json"});
-  const auto none = nlohmann::json::parse(run(late).out);
-  ASSERT_EQ(none.size(), 1u);
-  EXPECT_TRUE(none[0]["time_us"].is_null() && none[0]["ratio"].is_null()) << none;
-  EXPECT_EQ(none[0]["within_20_percent"], false);
-  for (const char* text :
-       {"{}", "[1]", R"([{"collective": 5, "ranks": 2, "bytes": 1, "algorithm": "ring", "time_us": 1}])",
-        R"([{"collective": "allreduce", "ranks": 0, "bytes": 1, "algorithm": "ring", "time_us": 1}])",
-        R"([{"collective": "allreduce", "ranks": 2, "bytes": 1, "algorithm": "ring", "time_us": 1e300}])"}) {
-    const Scratch broken(text);
-    EXPECT_EQ(run({"simulate", "allreduce", "--measured", broken.path()}).code, 2) << text;
-  }
-}
-
 TEST(Simulate, SaysWhatIsWrongWithItsUse) {
   const std::pair<std::vector<std::string>, const char*> cases[] = {
       {{"simulate"}, "collective"},
@@ -492,55 +259,6 @@ TEST(Simulate, AFileThatCannotBeReadIsNamed) {
   const auto result = run({"simulate", "allreduce", "--measured", testing::TempDir()});
   EXPECT_EQ(result.code, 3);
   EXPECT_THAT(result.err, testing::AllOf(HasSubstr(testing::TempDir()), HasSubstr("Is a directory")));
-}
-
-TEST(Svg, TellsManyCurvesApart) {
-  Chart chart;
-  for (int i = 0; i < 12; ++i) chart.curves.push_back({"curve", {{1, 1}, {2, 2.0 + i}}});
-  std::istringstream text(draw(chart));
-  std::set<std::string> strokes;
-  for (std::string line; std::getline(text, line);)
-    if (const auto at = line.find("stroke="); line.starts_with("<polyline") && line.find(" fill=\"none\"") < at)
-      strokes.insert(line.substr(at));
-  EXPECT_EQ(strokes.size(), 12u);
-}
-
-TEST(Svg, LeavesOutWhatHasNoPlaceOnAnAxis) {
-  Chart chart;
-  chart.x_is_bytes = true;
-  chart.curves = {{"one", {{0, 5}, {1024, 50}}}};
-  EXPECT_THAT(draw(chart), testing::Not(HasSubstr("inf")));
-}
-
-// A point that is left out takes its marker with it; what is not drawn has no line in the legend.
-TEST(Svg, DrawsTheMarkerOfEachPoint) {
-  Chart chart;
-  chart.circles = "circles";
-  chart.squares = "squares";
-  chart.curves = {{"one", {{0, 5}, {10, 50}, {20, 60}}, {Marker::square, Marker::circle}}};
-  const std::string text = draw(chart);
-  EXPECT_THAT(text, testing::AllOf(HasSubstr(">circles<"), testing::Not(HasSubstr(">squares<"))));
-  const auto count = [&text](const std::string& what) {
-    int found = 0;
-    for (auto at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++found;
-    return found;
-  };
-  EXPECT_EQ(count("rx=\"3.5\""), 2) << "the point and its line of the legend";
-  EXPECT_EQ(count("<circle "), 1) << "the last point, a dot";
-}
-
-TEST(Svg, OneSquareIsWideEnoughForTheTitle) {
-  EXPECT_THAT(draw("title", "unit", {{"ring", {{1}}}}),
-              HasSubstr("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"670\""));
-}
-
-TEST(Svg, WritesTextThatIsNoMarkup) {
-  Chart chart;
-  chart.title = "a <b> & \"c\"";
-  chart.curves = {{"one", {{1, 1}, {1000, 50}}}};
-  const std::string text = draw(chart);
-  EXPECT_THAT(text, HasSubstr("a &lt;b&gt; &amp; &quot;c&quot;"));
-  EXPECT_THAT(text, testing::Not(HasSubstr("nan")));
 }
 
 TEST(Simulate, SaysWhyAnAlgorithmHasNoForecast) {

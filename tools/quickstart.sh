@@ -10,7 +10,7 @@ case ${1:-} in
 esac
 cd "$(dirname "$0")/.."
 tools/setup.sh
-cmake --preset release -DFABRING_BUILD_TESTS=OFF -DFABRING_BUILD_BENCHMARKS=OFF -DFABRING_WERROR=OFF -DFABRING_UNITY=ON -B build/quickstart >build-quickstart.log 2>&1 ||
+cmake --preset release -DFABRING_BUILD_TESTS=OFF -DFABRING_BUILD_BENCHMARKS=OFF -B build/quickstart >build-quickstart.log 2>&1 ||
   { cat build-quickstart.log; exit 3; }
 echo "quickstart: building (log in build-quickstart.log)"
 cmake --build build/quickstart >>build-quickstart.log 2>&1 || { tail -n 40 build-quickstart.log; exit 3; }

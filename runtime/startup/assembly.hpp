@@ -8,6 +8,7 @@
 #include "runtime/engine/engine_parts.hpp"
 #include "runtime/startup/gathering.hpp"
 #include "runtime/startup/introduction.hpp"
+#include "runtime/startup/machine_probe.hpp"
 
 namespace fabring {
 

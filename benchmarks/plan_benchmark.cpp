@@ -47,8 +47,9 @@ void find_plan_again(benchmark::State& state) {
 }
 BENCHMARK(find_plan_again);
 
-void build_plan(benchmark::State& state, Algorithm algorithm) {
+void build_plan(benchmark::State& state, Algorithm algorithm, Collective collective = Collective::allreduce) {
   PlanRequest request;
+  request.collective = collective;
   request.algorithm = algorithm;
   request.node_of = nodes_of(static_cast<int>(state.range(0)), 8);
   request.rank = static_cast<Rank>(state.range(0) / 2 + 3);
@@ -64,6 +65,14 @@ BENCHMARK_CAPTURE(build_plan, ring, Algorithm::ring)->Arg(64)->Arg(4096)->Unit(b
 BENCHMARK_CAPTURE(build_plan, hierarchical, Algorithm::hierarchical)->Arg(64)->Arg(4096)->Unit(benchmark::kMicrosecond);
 BENCHMARK_CAPTURE(build_plan, circulant, Algorithm::circulant)->Arg(64)->Arg(4096)->Unit(benchmark::kMicrosecond);
 BENCHMARK_CAPTURE(build_plan, recursive_doubling, Algorithm::recursive_doubling)
+    ->Arg(64)
+    ->Arg(4096)
+    ->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(build_plan, alltoall_hierarchical, Algorithm::hierarchical, Collective::alltoall)
+    ->Arg(64)
+    ->Arg(4096)
+    ->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(build_plan, alltoall_bruck, Algorithm::bruck, Collective::alltoall)
     ->Arg(64)
     ->Arg(4096)
     ->Unit(benchmark::kMicrosecond);

@@ -2,15 +2,25 @@
 
 namespace fabring {
 
+AccessHistory::Node& AccessHistory::find_or_add(RangeId range) {
+  const std::size_t page = range / page_size;
+  if (page >= pages_.size()) pages_.resize(page + 1);
+  if (!pages_[page]) pages_[page] = std::make_unique<Page>();
+  return (*pages_[page])[range % page_size];
+}
+
 void AccessHistory::gather(RangeId range, bool writing, std::vector<StepId>& after) const {
-  const Node& node = nodes_[range];
-  if (node.writer != none) after.push_back(node.writer);
+  const Node* node = find(range);
+  if (!node) return;
+  if (node->writer != none) after.push_back(node->writer);
   if (!writing) return;
-  for (std::uint32_t r = node.readers; r != none; r = readers_[r].next) after.push_back(readers_[r].step);
+  for (std::uint32_t r = node->readers; r != none; r = readers_[r].next) after.push_back(readers_[r].step);
 }
 
 void AccessHistory::gather_below(RangeId range, bool writing, std::vector<StepId>& after) const {
-  for (const RangeId child : nodes_[range].used) {
+  const Node* node = find(range);
+  if (!node) return;
+  for (const RangeId child : node->used) {
     gather(child, writing, after);
     gather_below(child, writing, after);
   }
@@ -18,12 +28,12 @@ void AccessHistory::gather_below(RangeId range, bool writing, std::vector<StepId
 
 void AccessHistory::conflicts(RangeId range, bool writing, std::vector<StepId>& after) {
   if (cuts_.empty(range)) return;
-  nodes_.resize(cuts_.size());
   found_.clear();
   // The newest write that covers all of `range`: every older access to these bytes came before that write.
   StepId newest_cover = none;
   const auto covers = [&](RangeId other) {
-    const StepId writer = nodes_[other].writer;
+    const Node* node = find(other);
+    const StepId writer = node ? node->writer : none;
     if (writer != none && (newest_cover == none || writer > newest_cover)) newest_cover = writer;
   };
 
@@ -50,32 +60,35 @@ void AccessHistory::conflicts(RangeId range, bool writing, std::vector<StepId>& 
 }
 
 void AccessHistory::forget(RangeId range) {
-  Node& node = nodes_[range];
+  if (!find(range)) return;
+  Node& node = find_or_add(range);
   node.writer = none;
   node.readers = none;
   for (const RangeId child : node.used) {
     forget(child);
-    nodes_[child].listed = false;
+    find_or_add(child).listed = false;
   }
   node.used.clear();
 }
 
 void AccessHistory::record(RangeId range, bool writing, StepId step) {
   if (cuts_.empty(range)) return;
-  nodes_.resize(cuts_.size());
+  Node& node = find_or_add(range);
   if (writing) {
     forget(range);
     cuts_.overlapping_siblings(range, [&](RangeId other) {
       if (cuts_.contains(range, other)) forget(other);
     });
-    nodes_[range].writer = step;
+    node.writer = step;
   } else {
-    readers_.push_back({step, nodes_[range].readers});
-    nodes_[range].readers = static_cast<std::uint32_t>(readers_.size() - 1);
+    readers_.push_back({step, node.readers});
+    node.readers = static_cast<std::uint32_t>(readers_.size() - 1);
   }
-  for (RangeId at = range; at != 0 && !nodes_[at].listed; at = cuts_.range(at).parent) {
-    nodes_[at].listed = true;
-    nodes_[cuts_.range(at).parent].used.push_back(at);
+  for (RangeId at = range; at != 0; at = cuts_.range(at).parent) {
+    Node& below = find_or_add(at);
+    if (below.listed) break;
+    below.listed = true;
+    find_or_add(cuts_.range(at).parent).used.push_back(at);
   }
 }
 

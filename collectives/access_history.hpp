@@ -4,6 +4,8 @@
 // one buffer for both). A step's cost is the depth of its range, not the number of steps: a write forgets what it
 // covers.
 
+#include <array>
+#include <memory>
 #include <vector>
 
 #include "collectives/range_cuts.hpp"
@@ -12,7 +14,7 @@ namespace fabring {
 
 class AccessHistory {
  public:
-  explicit AccessHistory(const RangeCuts& cuts) : cuts_(cuts), nodes_(1) {}
+  explicit AccessHistory(const RangeCuts& cuts) : cuts_(cuts) {}
 
   /// Appends the steps that an access must wait for, leaving out those that another one of them implies.
   void conflicts(RangeId range, bool writing, std::vector<StepId>& after);
@@ -31,12 +33,22 @@ class AccessHistory {
     std::uint32_t next;
   };
 
+  // By range, some neighbours at a time: a plan may have a history for each of thousands of areas, of whose bytes it
+  // names a few of its many ranges.
+  static constexpr std::size_t page_size = 32;
+  using Page = std::array<Node, page_size>;
+
+  const Node* find(RangeId range) const {
+    const std::size_t page = range / page_size;
+    return page < pages_.size() && pages_[page] ? &(*pages_[page])[range % page_size] : nullptr;
+  }
+  Node& find_or_add(RangeId range);
   void gather(RangeId range, bool writing, std::vector<StepId>& after) const;
   void gather_below(RangeId range, bool writing, std::vector<StepId>& after) const;
   void forget(RangeId range);
 
   const RangeCuts& cuts_;
-  std::vector<Node> nodes_;  // by range
+  std::vector<std::unique_ptr<Page>> pages_;
   std::vector<Reader> readers_;
   std::vector<StepId> found_;
 };

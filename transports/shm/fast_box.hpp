@@ -102,6 +102,15 @@ class FastOutbox {
   bool is_back(std::uint32_t loan) const {
     return static_cast<std::int32_t>(channel_->fast_read.load(std::memory_order_acquire) - loan) >= 0;
   }
+  /// Has the peer passed a loan, or some other message while one was out, since note_what_is_back()?
+  bool something_is_back() const {
+    return lends_ && channel_->fast_read.load(std::memory_order_acquire) != noted_read_;
+  }
+  void note_what_is_back() {
+    if (!lends_) return;
+    noted_read_ = channel_->fast_read.load(std::memory_order_acquire);
+    forget_what_is_back();
+  }
   /// visit(bytes) of what the peer may still write to.
   template <class Visit>
   void for_each_place(Visit visit) const {
@@ -164,7 +173,8 @@ class FastOutbox {
   };
   std::deque<Place> places_;  // where answers may be written, oldest first
   bool lends_ = false;
-  std::uint32_t lent_end_ = 0;  // of the last loan
+  std::uint32_t lent_end_ = 0;    // of the last loan
+  std::uint32_t noted_read_ = 0;  // how far the peer had read at the last note_what_is_back()
 };
 
 class FastInbox {
@@ -184,6 +194,7 @@ class FastInbox {
   Found front(FastMessage& message) {
     place_ = nullptr;
     is_answer_ = false;
+    is_loan_ = false;
     if (empty()) return Found::nothing;
     FastLine* first = &at(line_);
     std::uint32_t bytes = first->bytes;
@@ -243,6 +254,8 @@ class FastInbox {
   }
   /// The message at the front takes the place of one that this rank sent.
   bool is_answer() const { return is_answer_; }
+  /// Its payload is the sender's, which may wait for it to be read.
+  bool is_loan() const { return is_loan_; }
   bool sender_waits() const { return channel_->fast_waits.load(std::memory_order_relaxed) != 0; }
 
  private:
@@ -289,7 +302,7 @@ class FastInbox {
     message.head = first.head;
     message.payload = arena_.subspan(static_cast<std::size_t>(loan.offset), bytes);
     if (loan.answerable != 0) place_ = arena_.data() + loan.offset;
-    message.lent = true;
+    message.lent = is_loan_ = true;
     return Found::message;
   }
 
@@ -303,6 +316,7 @@ class FastInbox {
   std::uint32_t taken_ = 0;   // as published
   std::uint32_t length_ = 0;  // of the message at the front
   bool is_answer_ = false;
+  bool is_loan_ = false;
   std::byte* place_ = nullptr;  // for an answer to the message at the front
   std::deque<Held> held_;       // answered in their place, oldest first
 };

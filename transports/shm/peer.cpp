@@ -252,9 +252,10 @@ bool Peer::await(std::uint32_t looks) {
 
 void Peer::pop() {
   if (!fast_inbox_) return;  // dropped since
+  const bool was_loan = fast_inbox_->is_loan();
   fast_inbox_->pop();
   ++ledger_.counters.messages_received;
-  if (fast_inbox_->sender_waits()) ring_if_asleep();
+  if (was_loan || fast_inbox_->sender_waits()) ring_if_asleep();
 }
 
 bool Peer::step() {
@@ -266,6 +267,7 @@ bool Peer::step() {
   }
   if (taken == Inbox::Taken::some && inbox_->sender_waits()) ring_if_asleep();
   if (fast_inbox_ && fast_inbox_->release(*fast_outbox_) && fast_inbox_->sender_waits()) ring_if_asleep();
+  fast_outbox_->note_what_is_back();
   const bool back = outbox_->lends() && take_back();
   const bool pushed = !queue_.empty() && push();
   return back || pushed || taken == Inbox::Taken::some;
@@ -313,7 +315,7 @@ bool Peer::idle() const {
   if (state_ != State::alive || !met()) return true;
   if (fast_inbox_ && fast_inbox_->can_release(*fast_outbox_)) return false;
   return inbox_->empty() && (queue_.empty() || !outbox_->has_room()) && !outbox_->something_is_back() &&
-         !(fast_blocked_ && fast_outbox_->has_room());
+         !fast_outbox_->something_is_back() && !(fast_blocked_ && fast_outbox_->has_room());
 }
 
 void Peer::sleeps(bool asleep) {

@@ -86,6 +86,35 @@ TEST(ShmWakeUps, WhoWaitsForALoanIsRungByWhoCopiedIt) {
   EXPECT_TRUE(two.world.ending(*sent));
 }
 
+TEST(ShmWakeUps, WhoWaitsForASmallLoanIsRungByWhoReadIt) {
+  Two two;
+  constexpr std::size_t bytes = 8192;
+  std::byte* const mapped = two.world.at(0).mapped_memory()->allocate(bytes);
+  ASSERT_NE(mapped, nullptr);
+  std::uint32_t first = 0, second = 0;
+  ASSERT_TRUE(two.way_of(0).lend(head_of(0), {mapped, bytes}, false, first));
+  ASSERT_TRUE(two.way_of(0).lend(head_of(1), {mapped, bytes}, false, second));
+  two.world.poll(0);
+  ASSERT_TRUE(two.at(0).arm()) << "both are out";
+  FastMessage message;
+  ASSERT_TRUE(two.way_of(1).front(message));
+  two.way_of(1).pop();
+  EXPECT_TRUE(two.rung(0));
+  two.at(0).disarm();
+  EXPECT_TRUE(two.way_of(0).is_back(first));
+  EXPECT_FALSE(two.at(0).arm()) << "one came back that it has not looked for";
+  two.world.poll(0);
+  ASSERT_TRUE(two.at(0).arm()) << "it has looked, and the other is out";
+  ASSERT_TRUE(two.way_of(1).front(message));
+  two.way_of(1).pop();
+  EXPECT_TRUE(two.rung(0));
+  two.at(0).disarm();
+  EXPECT_TRUE(two.way_of(0).is_back(second));
+  two.world.poll(0);
+  EXPECT_TRUE(two.at(0).arm()) << "nothing is out any more";
+  two.at(0).disarm();
+}
+
 // What ends_a_quarter() relies on.
 TEST(ShmWakeUps, WhoeverWaitsForRoomHasMoreThanAQuarterOfTheRingBeforeItsReader) {
   for (int ranks = 2; ranks <= 256; ++ranks) {

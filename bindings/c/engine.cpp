@@ -1,6 +1,7 @@
 // fabring_engine.
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "bindings/c/config.hpp"
 #include "bindings/c/handles.hpp"

@@ -1,6 +1,7 @@
 #include "runtime/base/settings.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>

@@ -1,6 +1,7 @@
 #include "runtime/engine/memory_account.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <utility>

@@ -49,7 +49,7 @@ class MappedBlocks {
   std::shared_ptr<const MappedBlock> find(const void* at) const;
   struct Shared {
     std::shared_ptr<MemorySource> source;
-    const MakerProcess maker;
+    const MakerProcess maker{};
     std::mutex mutex;
     std::map<std::uintptr_t, std::weak_ptr<MappedBlock>> blocks;  // by their beginning; under mutex
     std::atomic<std::size_t> bytes{0};

@@ -1,6 +1,7 @@
 #include "runtime/startup/machine_file.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <iterator>

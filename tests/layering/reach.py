@@ -50,6 +50,12 @@ class Tree:
                 waiting += self.included(here)
         return seen
 
+    def without_ranges(self):
+        """fmt::join is in fmt/format.h too, until fmt 11."""
+        for name in self.files:
+            if "fmt::join" in self.code[name] and "<fmt/ranges.h>" not in self.raw[name]:
+                yield f"{name}: uses fmt::join and does not include <fmt/ranges.h>"
+
     def out_of_reach(self):
         for name in self.files:
             known = set().union(*(self.types[each] for each in self.reached(name)))
@@ -76,6 +82,8 @@ def self_test():
         for path, text in texts.items():
             (root / path).parent.mkdir(parents=True, exist_ok=True)
             (root / path).write_text(text)
+        (root / "runtime/base/joined.cpp").write_text('#include <fmt/format.h>\nauto text = fmt::join(parts, ", ");\n')
+        assert [line.split(":")[0] for line in Tree(root).without_ranges()] == ["runtime/base/joined.cpp"]
         found = [line.split(":")[0] for line in Tree(root).out_of_reach()]
         assert found == ["runtime/base/wrong.cpp", "runtime/base/wrong.hpp"], found
     print("the check finds what it should")
@@ -85,6 +93,7 @@ if __name__ == "__main__":
     if sys.argv[1] == "--self-test":
         self_test()
         sys.exit(0)
-    bad = list(Tree(pathlib.Path(sys.argv[1])).out_of_reach())
+    tree = Tree(pathlib.Path(sys.argv[1]))
+    bad = [*tree.out_of_reach(), *tree.without_ranges()]
     print("\n".join(bad) or "all types are in reach")
     sys.exit(1 if bad else 0)

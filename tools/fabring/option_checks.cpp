@@ -1,6 +1,7 @@
 #include "tools/fabring/option_checks.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>

@@ -1,6 +1,7 @@
 // `fabring settings`: every setting, its value here and now, and where it came from.
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <CLI/CLI.hpp>
 #include <functional>
 #include <iostream>

@@ -22,15 +22,15 @@ void SharedCopy::copy(std::byte* to, const std::byte* from, std::size_t bytes) {
     copy_bytes(to, from, bytes);
     return;
   }
-  using Clock = std::chrono::steady_clock;
   const StoreChoice::Turn turn = choice_.next();
-  const Clock::time_point begin = turn.measured ? Clock::now() : Clock::time_point();
+  const auto now = [] { return std::chrono::steady_clock::now(); };
+  const std::chrono::steady_clock::time_point begin = turn.measured ? now() : std::chrono::steady_clock::time_point();
   if (turn.stores == Stores::streaming) {
     streaming_copy(to, from, bytes);
   } else {
     copy_bytes(to, from, bytes);
   }
-  if (turn.measured) choice_.took(turn.stores, bytes, std::chrono::nanoseconds(Clock::now() - begin).count());
+  if (turn.measured) choice_.took(turn.stores, bytes, std::chrono::nanoseconds(now() - begin).count());
 }
 
 #ifdef __SSE2__

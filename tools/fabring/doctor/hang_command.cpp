@@ -1,6 +1,7 @@
 // `fabring doctor hang`: why a running job stands still: which rank or link, on which host. Asks like `fabring status`.
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <CLI/CLI.hpp>
 
 #include <algorithm>

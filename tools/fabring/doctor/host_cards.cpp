@@ -1,6 +1,7 @@
 // Network cards: state, speed, MTU, errors, and whether the PCI link runs as it could.
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <set>

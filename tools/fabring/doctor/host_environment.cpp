@@ -1,6 +1,7 @@
 // Variables: Fabring's own, libfabric's, those of others that mean nothing here, launchers that disagree.
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>

@@ -1,6 +1,7 @@
 // Transports and libfabric's providers: which would be taken, and why not EFA.
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 

@@ -1,6 +1,7 @@
 // Names: this host's own, and the master's.
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 

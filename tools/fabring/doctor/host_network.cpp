@@ -1,6 +1,7 @@
 // Interfaces, and the kernel's settings for TCP.
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <set>

@@ -1,6 +1,7 @@
 // Processors: how many, how much of them, and how far from the network card.
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 

@@ -1,6 +1,7 @@
 // `fabring run`: starts ranks, here or on several hosts.
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>

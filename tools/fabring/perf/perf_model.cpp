@@ -3,6 +3,7 @@
 // tensor, begun together or one after the other, and with one call for all tensors.
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <set>

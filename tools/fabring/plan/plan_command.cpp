@@ -2,6 +2,7 @@
 // proof; or writes them as JSON. Nothing is run.
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <CLI/CLI.hpp>
 
 #include <algorithm>

@@ -2,6 +2,7 @@
 // on a described machine; nothing is sent.
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <CLI/CLI.hpp>
 
 #include <iostream>

@@ -1,6 +1,7 @@
 #include "tools/fabring/status/job_text.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>

@@ -137,7 +137,9 @@ class FABRING_API Communicator {
   Status run_group(std::span<const Operation> operations);
   std::vector<Work> start_group(std::span<const Operation> operations);
   /// Checks it, chooses and builds everything once, so that start() is cheap. Its buffers must stay where they are.
-  /// Only this rank's business: the others may prepare theirs or not. Not for send and recv.
+  /// Only this rank's business: the others may prepare theirs or not. Errors: invalid_argument (also for send and
+  /// recv), unsupported, out_of_memory, device_error, as run() would refuse it; of a communicator that has failed, its
+  /// first error; aborted once its engine is gone.
   Result<Prepared> prepare(const Operation& operation);
 
   // Short forms of run(Operation::...); operation.hpp says what each does.
@@ -190,11 +192,14 @@ class FABRING_API Communicator {
   Choice explain(const Operation& operation) const;
 
   /// Splits by colour; ranks of one colour form a communicator ordered by (key, rank). Every rank of this one must
-  /// call. A negative colour: no communicator (an empty one with size() 0).
+  /// call. A negative colour: no communicator (an empty one with size() 0). Errors: mismatch, peer_lost, timeout,
+  /// aborted, transport_error, out_of_memory, as of an allreduce on this one; unsupported when the engine has no number
+  /// left for a communicator (2^29 were made).
   Result<Communicator> split(int colour, int key, std::string label = {});
-  /// The ranks of each node, in the order of this communicator. Every rank must call.
+  /// The ranks of each node, in the order of this communicator. Every rank must call. Errors: as split().
   Result<Communicator> split_by_node(std::string label = {});
-  /// The same ranks once more: operations on it match apart from those of this one. Every rank must call.
+  /// The same ranks once more: operations on it match apart from those of this one. Every rank must call. Errors: as
+  /// split().
   Result<Communicator> duplicate(std::string label = {});
 
   /// The same ranks once more, with plans from outside: `text` is what `fabring plan --json` writes, of as many ranks
@@ -247,14 +252,18 @@ class FABRING_API Communicator {
 /// no communicator of several ranks that was made since, as by shrink(), is well), and first receives what is coming.
 class FABRING_API Engine {
  public:
-  /// Reads the environment (FABRING_*, torchrun, ...) once and meets the other ranks.
+  /// Reads the environment (FABRING_*, torchrun, ...) once and meets the other ranks. Errors: invalid_argument (a
+  /// setting, or a rank that is there twice), unavailable (a port, name, card or provider, or no network that works on
+  /// every rank), timeout (names the ranks that did not come), mismatch (other versions, jobs, secrets or settings),
+  /// peer_lost, unsupported (a congestion control that the kernel refuses), out_of_memory, transport_error.
   static Result<std::unique_ptr<Engine>> from_environment();
   /// The same from an explicit configuration; nothing is read from the environment. What the setting of a field does
   /// not allow is invalid_argument; timeouts above ten years count as ten years, so that their max() is no limit.
+  /// Errors: as from_environment().
   static Result<std::unique_ptr<Engine>> create(Config config);
   /// The same for a framework whose ranks have met: they find each other by its store, which is used during this call
   /// only. Of the configuration, rank and world_size must be set; master_addr, if it is, tells which interface is
-  /// meant.
+  /// meant. Errors: as from_environment(), and those of the store.
   static Result<std::unique_ptr<Engine>> create(Config config, Store& store);
   /// For a rank that cannot call that, as its configuration is refused: the others, which wait for it in this store,
   /// end at once, with its reason. What create() refuses it tells them itself. Errors: invalid_argument (`why` is no
@@ -268,7 +277,9 @@ class FABRING_API Engine {
   /// All ranks of the job.
   Communicator world();
   /// Says goodbye and waits, bounded, until the others have too. Called by the destructor; calling it oneself gives
-  /// the Status.
+  /// the Status. Errors: timeout (names the ranks that had not left by then), mismatch (ranks called different things,
+  /// and no call here has said so). This rank has left in any case; a second call does nothing and is a success. How
+  /// operations ended is told by their own Status only.
   Status leave();
 
   /// Memory that the ranks of this host read and write directly (memory.hpp); ordinary memory where they share none.

@@ -207,7 +207,8 @@ typedef struct fabring_traffic {
   { sizeof(fabring_traffic), 0, 0, 0, 0, 0 }
 
 /* Meets the other ranks: every rank of the job calls it. Errors: invalid_argument, unavailable, timeout (naming the
- * ranks that did not come), mismatch, peer_lost, transport_error. `config` is only read; it may be freed at once. */
+ * ranks that did not come), mismatch, peer_lost, unsupported, out_of_memory, transport_error. `config` is only read; it
+ * may be freed at once. */
 FABRING_C_API fabring_status_code fabring_engine_create(const fabring_config* config, fabring_engine** engine,
                                                         fabring_error* error);
 /* The same with what the environment says. */
@@ -459,13 +460,15 @@ FABRING_C_API fabring_status_code fabring_comm_nodes(const fabring_comm* comm, i
                                                      fabring_error* error);
 /* Splits by colour; ranks of one colour form a communicator ordered by (key, rank). Every rank of this one must call.
  * A negative colour: *made is NULL. `label` is optional; of one longer than 200 bytes the first are taken, and "...".
- * Blocks, as an operation does. */
+ * Blocks, as an operation does. Errors: mismatch, peer_lost, timeout, aborted, transport_error, out_of_memory, as of an
+ * allreduce on it; unsupported when the engine has no number left for a communicator (2^29 were made). */
 FABRING_C_API fabring_status_code fabring_comm_split(fabring_comm* comm, int32_t colour, int32_t key, const char* label,
                                                      fabring_comm** made, fabring_error* error);
-/* The ranks of each node, in the order of this communicator. Every rank must call. */
+/* The ranks of each node, in the order of this communicator. Every rank must call. Errors: as of fabring_comm_split. */
 FABRING_C_API fabring_status_code fabring_comm_split_by_node(fabring_comm* comm, const char* label, fabring_comm** made,
                                                              fabring_error* error);
-/* The same ranks once more: operations on it match apart from those of this one. Every rank must call. */
+/* The same ranks once more: operations on it match apart from those of this one. Every rank must call. Errors: as of
+ * fabring_comm_split. */
 FABRING_C_API fabring_status_code fabring_comm_duplicate(fabring_comm* comm, const char* label, fabring_comm** made,
                                                          fabring_error* error);
 /* The same ranks once more, whose operations are run by the plans in `text`, of `size` bytes, where these fit: what

@@ -5,15 +5,14 @@
 #include <fmt/ranges.h>
 #include <CLI/CLI.hpp>
 
+#include <functional>
 #include <iostream>
 #include <limits>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 
 #include "collectives/choice/table.hpp"
-#include "collectives/cost/fit.hpp"
 #include "collectives/describe.hpp"
 #include "runtime/base/parse_value.hpp"
 #include "runtime/base/whole_file.hpp"
@@ -23,8 +22,12 @@
 #include "tools/fabring/option_checks.hpp"
 #include "tools/fabring/output.hpp"
 #include "tools/fabring/progress_line.hpp"
+#include "tools/fabring/simulate/comparison.hpp"
+#include "tools/fabring/simulate/comparison_report.hpp"
 #include "tools/fabring/simulate/measured_times.hpp"
 #include "tools/fabring/simulate/prices.hpp"
+#include "tools/fabring/simulate/scaling.hpp"
+#include "tools/fabring/simulate/scaling_report.hpp"
 #include "tools/fabring/simulate/simulate_options.hpp"
 #include "tools/fabring/simulate/simulate_report.hpp"
 #include "tools/fabring/time_limit.hpp"
@@ -44,13 +47,14 @@ Status save(Output& file, const std::string& text) {
   return file.finish();
 }
 
-/// Says which forecast is under way: one of a large world takes seconds.
+/// Says which forecast is under way, as one of a large world takes seconds, and nothing more once it is destroyed.
 class Telling {
  public:
   /// `most`: how many there will be at most; 0: nobody knows.
   explicit Telling(std::size_t most = 0) : most_(most) {}
-  Forecaster forecaster(const ForecastOptions& options) {
-    return Forecaster(options, [this](const Forecast& next) { tell(next); });
+  /// What a Forecaster calls.
+  std::function<void(const Forecast&)> begins() {
+    return [this](const Forecast& next) { tell(next); };
   }
 
  private:
@@ -95,7 +99,7 @@ Status tables(const SimulateOptions& options, const SimulatedWorlds& wanted, Fil
   const Rows what = wanted.scale.empty() ? Rows::sizes : Rows::ranks;
   std::optional<Telling> telling(
       std::in_place, wanted.algorithms.size() * wanted.sizes.size() * std::max<std::size_t>(wanted.scale.size(), 1));
-  Forecaster forecaster = telling->forecaster(wanted.forecast);
+  Forecaster forecaster(wanted.forecast, telling->begins());
   std::string text;
   const std::string collective(name(wanted.forecast.collective));
   std::string title;
@@ -159,147 +163,34 @@ Status links(const SimulateOptions& options, const SimulatedWorlds& wanted, Outp
                          "the most between any two nodes", squares));
 }
 
-Status scaling(const SimulateOptions& options, const SimulatedWorlds& wanted, Files& files) {
-  auto gradients = model_gradients(options.model);
+Result<Training> training_of(const SimulateOptions& options, std::uint32_t element_bytes) {
+  const auto gradients = model_gradients(options.model);
   if (!gradients) return gradients.error().with_prefix("--model: ");
-  auto bucket = parse_size(options.bucket);
+  const auto bucket = parse_size(options.bucket);
   if (!bucket) return bucket.error().with_prefix("--bucket: ");
-  const auto buckets = fused_buckets(*gradients, wanted.forecast.element_bytes, *bucket);
-  const auto compute = static_cast<Nanoseconds>(options.compute_ms * 1e6);
-  std::vector<int> scale = wanted.scale;
-  for (int nodes = 1; scale.empty() || scale.back() < wanted.nodes * wanted.ranks_per_node; nodes *= 2)
-    if (wanted.scale.empty())
-      scale.push_back(std::min(nodes, wanted.nodes) * wanted.ranks_per_node);
-    else
-      break;
-  std::optional<Telling> telling(std::in_place);
-  ForecastOptions in_time = wanted.forecast;  // who is late is late once in a step, not in each bucket
-  in_time.stragglers = {};
-  Forecaster forecaster = telling->forecaster(in_time);
-  Chart chart;
-  chart.title = fmt::format("{}: scaling efficiency, {:g} ms of computing a step, {}", options.model,
-                            options.compute_ms, wanted.forecast.machine.name);
-  chart.x_label = "ranks";
-  chart.y_label = "percent of linear speed-up";
-  chart.y_is_logarithmic = false;
-  explain_markers(chart);
-  std::string text =
-      fmt::format("{}: {} parameters in {} buckets, {:g} ms of computing a step, nodes of {} on {}\n{:>10}",
-                  options.model, total_elements(*gradients), buckets.size(), options.compute_ms, wanted.ranks_per_node,
-                  wanted.forecast.machine.name, "ranks");
-  nlohmann::ordered_json json = nlohmann::ordered_json::array();
-  for (const Algorithm each : wanted.algorithms) {
-    chart.curves.push_back({std::string(name(each)), {}});
-    text += fmt::format(" {:>19}", name(each));
-  }
-  text += "   (step time, percent of linear)\n";
-  bool extrapolated = false, priced = false;
-  std::set<std::string> reasons;
-  for (const int ranks : scale) {
-    text += fmt::format("{:>10}", ranks);
-    const Nanoseconds late = simulation::lateness_of_all(wanted.forecast.stragglers, ranks);
-    for (std::size_t i = 0; i < wanted.algorithms.size(); ++i) {
-      const auto step = training_step(forecaster, wanted.algorithms[i], ranks / wanted.ranks_per_node,
-                                      wanted.ranks_per_node, buckets, compute, late);
-      nlohmann::ordered_json row{{"model", options.model},
-                                 {"algorithm", name(wanted.algorithms[i])},
-                                 {"machine", wanted.forecast.machine.name},
-                                 {"ranks", ranks},
-                                 {"compute_us", static_cast<double>(compute) / 1e3},
-                                 {"late_us", static_cast<double>(late) / 1e3}};
-      const std::string why = step ? step->priced : step.error().message();
-      if (!why.empty()) reasons.insert(reason_line(wanted.algorithms[i], why));
-      if (step) {
-        chart.curves[i].points.emplace_back(ranks, 100 * step->efficiency());
-        chart.curves[i].markers.push_back(marker_of(!step->priced.empty(), step->extrapolated));
-        extrapolated |= step->extrapolated;
-        priced |= !step->priced.empty();
-        const std::string marks =
-            std::string(step->extrapolated ? extrapolated_mark : "") + (step->priced.empty() ? "" : priced_mark);
-        text += fmt::format(" {:>19}",
-                            fmt::format("{}{} {:5.1f}%", marks, time_text(step->step_ns), 100 * step->efficiency()));
-        row["communication_us"] = static_cast<double>(step->communication_ns) / 1e3;
-        row["step_us"] = static_cast<double>(step->step_ns) / 1e3;
-        row["efficiency"] = step->efficiency();
-        row["priced"] = !step->priced.empty();
-        row["extrapolated"] = step->extrapolated;
-      } else {
-        text += fmt::format(" {:>19}", "-");
-        row["step_us"] = row["efficiency"] = nullptr;
-      }
-      if (!why.empty()) row["note"] = why;
-      json.push_back(std::move(row));
-    }
-    text += "\n";
-  }
-  if (wanted.forecast.stragglers.probability > 0)
-    text += "(who is late begins the step late, and the others wait for it once)\n";
-  if (priced) text += priced_legend;
-  for (const std::string& reason : reasons) text += reason;
-  if (extrapolated) text += extrapolated_legend;
-  telling.reset();
-  files.out.write(options.json ? json.dump(2) + "\n" : text);
-  return options.plot.empty() ? Status() : save(files.plot, draw(chart));
+  return Training{options.model, total_elements(*gradients), fused_buckets(*gradients, element_bytes, *bucket),
+                  options.compute_ms};
 }
 
-/// Predicted beside what `fabring perf --format json` measured, for the world that was measured.
-Status compare(const SimulateOptions& options, const SimulatedWorlds& wanted, Output& out) {
+Status model_scaling(const SimulateOptions& options, const SimulatedWorlds& wanted, Files& files) {
+  const auto training = training_of(options, wanted.forecast.element_bytes);
+  if (!training) return training.error();
+  const auto rows = scaling(wanted, *training, Telling().begins());
+  files.out.write(options.json ? scaling_json(rows, wanted, *training) : scaling_table(rows, wanted, *training));
+  return options.plot.empty() ? Status() : save(files.plot, draw(scaling_chart(rows, wanted, *training)));
+}
+
+/// Predicted beside what `fabring perf --format json` measured.
+Status comparison(const SimulateOptions& options, const SimulatedWorlds& wanted, Output& out) {
   constexpr std::size_t most_bytes = 256u << 20;
+  const std::string option = "--measured " + options.measured + ": ";
   const auto file = read_whole_file(options.measured, most_bytes);
-  if (!file) return file.error().with_prefix("--measured " + options.measured + ": ");
+  if (!file) return file.error().with_prefix(option);
   const auto times = measured_times(*file);
-  if (!times) return times.error().with_prefix("--measured " + options.measured + ": ");
-  std::string text = fmt::format("{:>10} {:>6} {:>20} {:>12} {:>12} {:>6}\n", "size", "ranks", "algorithm", "predicted",
-                                 "measured", "ratio");
-  nlohmann::ordered_json json = nlohmann::ordered_json::array();
-  std::optional<Telling> telling(std::in_place);
-  Forecaster forecaster = telling->forecaster(wanted.forecast);
-  int within = 0;
-  bool extrapolated = false, priced = false;
-  std::set<std::string> reasons;
-  for (const auto& [collective, algorithm, bytes, ranks, measured_us] : *times) {
-    if (collective != wanted.forecast.collective) continue;
-    const auto nodes = static_cast<std::uint64_t>(wanted.nodes);
-    if (ranks % nodes != 0)
-      return wrong_argument(fmt::format("--measured {}: {} ranks on --nodes {}", options.measured, ranks, nodes));
-    const Forecast forecast = forecaster.one(algorithm, wanted.nodes, static_cast<int>(ranks / nodes), bytes);
-    if (!forecast.outcome) reasons.insert(reason_line(algorithm, forecast.note));
-    const auto time = forecast.time();
-    const bool known = time && *time < longest_time;
-    const double predicted_us = static_cast<double>(time.value_or(longest_time)) / 1e3;
-    const double ratio = predicted_us / measured_us;
-    const bool close = known && within_20_percent(ratio);
-    within += close ? 1 : 0;
-    extrapolated |= forecast.extrapolated();
-    priced |= forecast.priced();
-    const char* const mark = forecast.extrapolated() ? extrapolated_mark : forecast.priced() ? priced_mark : "";
-    text += fmt::format("{:>10} {:>6} {:>20} {:>12} {:>12} {:>6}\n", size_text(forecast.bytes), ranks, name(algorithm),
-                        time ? mark + time_text(*time) : "-", time_text(static_cast<Nanoseconds>(measured_us * 1e3)),
-                        known ? fmt::format("{:.2f}", ratio) : "-");
-    const auto if_known = [known](double value) { return known ? nlohmann::ordered_json(value) : nullptr; };
-    json.push_back({{"collective", name(collective)},
-                    {"algorithm", name(algorithm)},
-                    {"machine", wanted.forecast.machine.name},
-                    {"nodes", wanted.nodes},
-                    {"ranks", ranks},
-                    {"bytes", forecast.bytes},
-                    {"time_us", if_known(predicted_us)},
-                    {"measured_us", measured_us},
-                    {"ratio", if_known(ratio)},
-                    {"within_20_percent", close},
-                    {"priced", forecast.priced()},
-                    {"extrapolated", forecast.extrapolated()}});
-    if (!forecast.outcome) json.back()["note"] = forecast.note;
-  }
-  telling.reset();
-  if (json.empty())
-    return wrong_argument(
-        fmt::format("--measured {}: no measurement of {}", options.measured, name(wanted.forecast.collective)));
-  if (priced) text += priced_legend;
-  for (const std::string& reason : reasons) text += reason;
-  if (extrapolated) text += extrapolated_legend;
-  text += fmt::format("{} of {} within 20% on {}\n", within, json.size(), wanted.forecast.machine.name);
-  out.write(options.json ? json.dump(2) + "\n" : text);
+  if (!times) return times.error().with_prefix(option);
+  const auto rows = compare(*times, wanted, Telling().begins());
+  if (!rows) return rows.error().with_prefix(option);
+  out.write(options.json ? comparison_json(*rows, wanted) : comparison_table(*rows, wanted));
   return {};
 }
 
@@ -339,9 +230,9 @@ int run(const SimulateOptions& options, const Session& session) {
     if (options.show_machine) {
       files.out.write(machine_to_json(wanted->forecast.machine));
     } else if (!options.measured.empty()) {
-      status = compare(options, *wanted, files.out);
+      status = comparison(options, *wanted, files.out);
     } else if (!options.model.empty()) {
-      status = scaling(options, *wanted, files);
+      status = model_scaling(options, *wanted, files);
     } else {
       status = tables(options, *wanted, files);
     }

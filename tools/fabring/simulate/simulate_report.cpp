@@ -6,7 +6,6 @@
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "collectives/ownership.hpp"
 #include "runtime/base/parse_value.hpp"
@@ -24,8 +23,6 @@ std::optional<std::size_t> fastest(const std::vector<Forecast>& row) {
   return best;
 }
 
-double microseconds(Nanoseconds time) { return static_cast<double>(time) / 1e3; }
-
 }  // namespace
 
 std::string time_text(Nanoseconds time) {
@@ -39,8 +36,22 @@ std::string time_text(Nanoseconds time) {
   return text(ns / 1e9, "s");
 }
 
-std::string reason_line(Algorithm algorithm, std::string_view why) {
-  return fmt::format("({}: {})\n", name(algorithm), why);
+void Legend::mark(bool priced, bool extrapolated) {
+  priced_ |= priced;
+  extrapolated_ |= extrapolated;
+}
+
+void Legend::explain(Algorithm algorithm, std::string_view why) {
+  reasons_.insert(fmt::format("({}: {})\n", name(algorithm), why));
+}
+
+std::string Legend::text() const {
+  std::string text;
+  if (priced_) text += fmt::format("({}: price in closed form, not simulated)\n", priced_mark);
+  for (const std::string& reason : reasons_) text += reason;
+  if (extrapolated_)
+    text += fmt::format("({}: the first tiles simulated, the rest added at their pace)\n", extrapolated_mark);
+  return text;
 }
 
 std::string forecast_table(const std::vector<std::vector<Forecast>>& rows, Rows what) {
@@ -49,8 +60,7 @@ std::string forecast_table(const std::vector<std::vector<Forecast>>& rows, Rows 
   for (const Forecast& column : rows.front())
     text += fmt::format(" {:>{}}", name(column.algorithm), std::max<std::size_t>(12, name(column.algorithm).size()));
   text += "\n";
-  bool priced = false, extrapolated = false;
-  std::set<std::string> reasons;
+  Legend legend;
   for (const auto& row : rows) {
     const auto best = fastest(row);
     text += fmt::format("{:>10}",
@@ -58,19 +68,16 @@ std::string forecast_table(const std::vector<std::vector<Forecast>>& rows, Rows 
     for (std::size_t i = 0; i < row.size(); ++i) {
       const auto time = row[i].time();
       std::string cell = time ? time_text(*time) : "-";
-      if (row[i].priced()) cell = priced_mark + cell, priced = true;
-      if (!row[i].outcome && row[i].note != far_behind) reasons.insert(reason_line(row[i].algorithm, row[i].note));
-      if (row[i].extrapolated()) cell = extrapolated_mark + cell, extrapolated = true;
+      if (row[i].priced()) cell = priced_mark + cell;
+      if (row[i].extrapolated()) cell = extrapolated_mark + cell;
+      legend.mark(row[i].priced(), row[i].extrapolated());
+      if (!row[i].outcome && row[i].note != far_behind) legend.explain(row[i].algorithm, row[i].note);
       if (best == i) cell = "*" + cell;
       text += fmt::format(" {:>{}}", cell, std::max<std::size_t>(12, name(row[i].algorithm).size()));
     }
     text += "\n";
   }
-  text += "(*: fastest)\n";
-  if (priced) text += priced_legend;
-  for (const std::string& reason : reasons) text += reason;
-  if (extrapolated) text += extrapolated_legend;
-  return text;
+  return text + "(*: fastest)\n" + legend.text();
 }
 
 Status without_forecast(const std::vector<std::vector<Forecast>>& rows) {

@@ -1,6 +1,8 @@
 #pragma once
-// How `fabring simulate` shows forecasts: a table with a column for each algorithm, JSON, and pictures.
+// How `fabring simulate` shows forecasts: a table with a column for each algorithm, JSON, and pictures; and what its
+// other tables and pictures have in common with those.
 
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,17 +15,25 @@ namespace fabring::tools {
 /// What the rows are: sizes of one world, or worlds for one size.
 enum class Rows { sizes, ranks };
 
-/// Before prices, and what it says below the table.
+/// Before prices.
 inline constexpr char priced_mark[] = "~";
-inline constexpr char priced_legend[] = "(~: price in closed form, not simulated)\n";
-/// Before times of which only the first tiles were simulated, and what it says below the table.
+/// Before times of which only the first tiles were simulated.
 inline constexpr char extrapolated_mark[] = "^";
-inline constexpr char extrapolated_legend[] = "(^: the first tiles simulated, the rest added at their pace)\n";
+
+/// What stands below a table: what its marks mean, as far as it has any, and why algorithms were not simulated.
+class Legend {
+ public:
+  void mark(bool priced, bool extrapolated);
+  void explain(Algorithm algorithm, std::string_view why);
+  std::string text() const;
+
+ private:
+  bool priced_ = false, extrapolated_ = false;
+  std::set<std::string> reasons_;
+};
 
 /// Forecasts of one row after the other, the same algorithms in each. "*" marks the fastest, "~" a price.
 std::string forecast_table(const std::vector<std::vector<Forecast>>& rows, Rows what);
-/// A line below a table: why an algorithm was not simulated.
-std::string reason_line(Algorithm algorithm, std::string_view why);
 /// An algorithm of which no row has a time, and why: unsupported.
 Status without_forecast(const std::vector<std::vector<Forecast>>& rows);
 std::string forecast_json(const std::vector<std::vector<Forecast>>& rows, const ForecastOptions& options);

@@ -6,6 +6,7 @@
 
 #include "tests/tools/fabring/program.hpp"
 #include "tests/tools/fabring/scratch.hpp"
+#include "tools/fabring/simulate/scaling.hpp"
 
 namespace fabring::tests {
 namespace {
@@ -17,6 +18,12 @@ std::vector<std::string> training(const std::vector<std::string>& more) {
                                  "--compute-ms", "120",       "--machine", "100g"};
   words.insert(words.end(), more.begin(), more.end());
   return words;
+}
+
+TEST(Simulate, WorldsDoubleUpToAllNodesUnlessTheyAreNamed) {
+  EXPECT_THAT(tools::default_scale(1, 8), testing::ElementsAre(8));
+  EXPECT_THAT(tools::default_scale(3, 2), testing::ElementsAre(2, 4, 6));
+  EXPECT_THAT(tools::default_scale(4, 8), testing::ElementsAre(8, 16, 32));
 }
 
 TEST(Simulate, ShowsScalingEfficiencyOfAModel) {

@@ -13,6 +13,18 @@ void complain(const std::string& subcommand, const std::string& text) {
   [[maybe_unused]] const auto written = ::write(STDERR_FILENO, line.data(), line.size());
 }
 
+int could_not_run(const std::string& subcommand, const std::string& text) {
+  complain(subcommand, text);
+  return exit_could_not_run;
+}
+
+int could_not_run(const std::string& subcommand, const Status& why) { return could_not_run(subcommand, why.message()); }
+
+int wrong_usage(const std::string& subcommand, const std::string& text) {
+  complain(subcommand, text);
+  return exit_usage;
+}
+
 std::string unknown_option(const CLI::App& app, const std::string& argument) {
   std::vector<std::string> names;
   for (const CLI::Option* option : app.get_options({})) {

@@ -44,6 +44,11 @@ inline Status wrong_argument(std::string text) { return {ErrorCode::invalid_argu
 /// One line on stderr, "fabring SUBCOMMAND: text", in one write.
 void complain(const std::string& subcommand, const std::string& text);
 
+/// That line, and the exit code of what could not be done, or was asked for in a way that cannot be.
+int could_not_run(const std::string& subcommand, const std::string& text);
+int could_not_run(const std::string& subcommand, const Status& why);
+int wrong_usage(const std::string& subcommand, const std::string& text);
+
 /// "unknown option --fomat; did you mean '--format'?"
 std::string unknown_option(const CLI::App& app, const std::string& argument);
 

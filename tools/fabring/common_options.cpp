@@ -2,6 +2,8 @@
 
 #include <CLI/CLI.hpp>
 #include <atomic>
+#include <chrono>
+#include <cstdint>
 
 #include "runtime/base/log.hpp"
 #include "tools/fabring/command.hpp"
@@ -35,6 +37,10 @@ void add_strict(CLI::App& app, Session& session) {
 void apply_strict(Session& session) {
   const bool warned = warnings > 0 || Log::warnings_written() > 0;
   if (session.strict && session.exit_code == exit_fine && warned) session.exit_code = exit_wrong;
+}
+
+std::chrono::milliseconds limit_of(const CommonOptions& options) {
+  return std::chrono::milliseconds(static_cast<std::int64_t>(options.timeout_s * 1000));
 }
 
 void warn(const std::string& subcommand, const std::string& text) {

@@ -3,6 +3,7 @@
 // --timeout and --strict. What the first three mean is the subcommand's; perf and doctor have --timeout and doctor
 // --strict of their own kind under the same names.
 
+#include <chrono>
 #include <string>
 
 namespace CLI {
@@ -19,6 +20,9 @@ struct CommonOptions {
   std::string output;
   double timeout_s = 0;  ///< 0: none was given
 };
+
+/// --timeout as a time.
+std::chrono::milliseconds limit_of(const CommonOptions& options);
 
 /// What --help says of them.
 struct CommonHelp {

@@ -135,19 +135,13 @@ int run(const SettingsOptions& options) {
   Status launch;
   std::vector<std::string> problems;
   const std::vector<SettingRow> rows = resolve(process_environment(), launch, problems);
-  if (Status status = out.open(options.output); !status) {
-    complain("settings", status.message());
-    return exit_could_not_run;
-  }
+  if (Status status = out.open(options.output); !status) return could_not_run("settings", status);
   const std::string why = options.explain && !options.markdown ? looked_for(rows, launch) : "";
   out.write(options.markdown ? settings_markdown() : options.json ? as_json(rows) : as_text(rows) + why);
   if (options.json) std::cerr << why;  // stdout is JSON and nothing else
   for (const std::string& problem : problems) complain("settings", problem);
   if (!launch.ok() && !options.markdown && !options.explain) complain("settings", "note: " + launch.message());
-  if (Status status = out.finish(); !status) {
-    complain("settings", status.message());
-    return exit_could_not_run;
-  }
+  if (Status status = out.finish(); !status) return could_not_run("settings", status);
   return problems.empty() ? exit_fine : exit_wrong;
 }
 

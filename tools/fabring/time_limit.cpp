@@ -17,9 +17,9 @@ namespace {
 [[noreturn]] void end_unfinished(double seconds, const std::string& subcommand) {
   Output::take_away_unfinished();
   ProgressLine::clear_any();
-  complain(subcommand,
-           fmt::format("the time is up (--timeout {:g}) and it is not done: give it more, or less to do", seconds));
-  std::_Exit(exit_could_not_run);
+  std::_Exit(could_not_run(
+      subcommand,
+      fmt::format("the time is up (--timeout {:g}) and it is not done: give it more, or less to do", seconds)));
 }
 
 }  // namespace
@@ -30,10 +30,7 @@ int run_within(double seconds, const std::string& subcommand, const std::functio
   const auto limit = std::chrono::duration_cast<steady_clock::duration>(std::chrono::duration<double>(seconds));
   Alarm alarm;
   const Status started = alarm.set(steady_clock::now() + limit, [&] { end_unfinished(seconds, subcommand); });
-  if (!started.ok()) {
-    complain(subcommand, started.with_prefix("--timeout: ").message());
-    return exit_could_not_run;
-  }
+  if (!started.ok()) return could_not_run(subcommand, started.with_prefix("--timeout: "));
   return work();
 }
 

@@ -5,13 +5,18 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
-#include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "runtime/startup/usable_transports.hpp"
 #include "tools/fabring/alarm.hpp"
+#include "tools/fabring/command.hpp"
 #include "tools/fabring/doctor/bench_cards.hpp"
 #include "tools/fabring/doctor/bench_picture.hpp"
 #include "tools/fabring/doctor/bench_run.hpp"
@@ -26,6 +31,8 @@
 
 namespace fabring::tools {
 namespace {
+
+using SteadyTime = std::chrono::steady_clock::time_point;
 
 constexpr auto note_pause = std::chrono::seconds(3);  // of a minute, usually
 
@@ -104,126 +111,135 @@ int report_start(const BenchOptions& options, const Status& why, double seconds,
   return deliver(report, options.report, out);
 }
 
-int measure(const BenchOptions& options) {
-  const auto began = std::chrono::steady_clock::now();
-  const auto seconds = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count(); };
-  const auto limit = std::chrono::milliseconds(static_cast<std::int64_t>(options.report.timeout_s * 1000));
-  auto config = Config::from_environment();
-  if (!config) {
-    complain("doctor bench", config.error().message() + "; or start ranks on this host with -n N");
-    return exit_could_not_run;
-  }
-  if (config->world_size < 2) {
-    complain("doctor bench", "one rank has nobody to measure with: start at least two");
-    return exit_usage;
-  }
-  if (!options.transport.empty()) config->transport = options.transport;
-  if (options.report.explain) config->explain = true;
-  config->rendezvous_timeout = std::min(config->rendezvous_timeout, limit / 2);
-  config->timeout = std::min(config->timeout, limit);
+// What the job is configured for, within the time that there is.
+Config bench_config(Config config, const BenchOptions& options) {
+  const auto limit = limit_of(options.report);
+  if (!options.transport.empty()) config.transport = options.transport;
+  if (options.report.explain) config.explain = true;
+  config.rendezvous_timeout = std::min(config.rendezvous_timeout, limit / 2);
+  config.timeout = std::min(config.timeout, limit);
   const std::chrono::milliseconds least(2000);  // of that setting
-  config->silence_timeout = std::min(config->silence_timeout, std::max<std::chrono::milliseconds>(least, limit / 3));
-  const Rank rank = config->rank;
+  config.silence_timeout = std::min(config.silence_timeout, std::max<std::chrono::milliseconds>(least, limit / 3));
+  return config;
+}
+
+std::chrono::milliseconds time_of_measure(const BenchOptions& options) {
+  return std::chrono::milliseconds(static_cast<std::int64_t>(options.measure_ms));
+}
+
+// On all ranks. A link that swallows data would hold what is under way for ever: at the `end` it is broken off.
+Result<BenchRun> run_pairs(Communicator world, SteadyTime deadline, SteadyTime end, const BenchOptions& options,
+                           const BenchNews& news) {
+  Alarm hard;
+  FABRING_TRY(hard.set(
+      end, [world]() mutable { world.abort("the time is up (--timeout) and a measurement is still under way"); }));
+  return measure_pairs(std::move(world), deadline, time_of_measure(options), news);
+}
+
+struct BenchCards {
+  std::vector<CardMatrix> measured;
+  Findings unmeasured;
+};
+
+// On all ranks, once the pairs are measured. Where ranks use several cards, the engine has been left afterwards.
+BenchCards run_cards(Engine& engine, const Config& config, SteadyTime deadline, const BenchOptions& options,
+                     const BenchNews& news) {
+  BenchCards cards;
+  if (auto found = cards_in_use(engine, deadline, cards.unmeasured)) cards.measured = std::move(*found);
+  if (cards.measured.empty()) return cards;
+  (void)engine.leave();
+  measure_cards(cards.measured, config, deadline, time_of_measure(options), news);
+  return cards;
+}
+
+std::string ranks_and_hosts(int ranks, int hosts) {
+  return fmt::format("{} rank{} on {} host{}", ranks, ranks == 1 ? "" : "s", hosts, hosts == 1 ? "" : "s");
+}
+
+Report bench_report(const BenchRun& run, const BenchCards& cards, int ranks, const std::string& transport) {
+  Report report;
+  report.part = "bench";
+  report.subject = fmt::format("{}, {} of {} rounds, transport {}", ranks_and_hosts(ranks, run.hosts), run.rounds_done,
+                               run.rounds, transport);
+  report.findings = judge(run.matrix);
+  for (Finding& finding : judge_cards(cards.measured)) report.findings.push_back(std::move(finding));
+  report.findings.insert(report.findings.end(), cards.unmeasured.begin(), cards.unmeasured.end());
+  if (!run.status.ok()) report.findings.insert(report.findings.begin(), stopped(run.status, true));
+  report.complete = run.status.ok() && run.rounds_done == run.rounds;
+  report.picture = matrix_text(run.matrix);
+  for (const CardMatrix& one : cards.measured)
+    if (!one.matrix.GBps.empty())
+      report.picture += fmt::format("\n{} alone ({}):\n{}", one.card, one.network, matrix_text(one.matrix));
+  return report;
+}
+
+Status draw_matrix(const BenchRun& run, int ranks, const BenchOptions& options, Output& picture) {
+  if (options.svg.empty()) return {};
+  picture.write(heat_map(run.matrix, fmt::format("fabring doctor bench: {}", ranks_and_hosts(ranks, run.hosts))));
+  return picture.finish();
+}
+
+int measure(const BenchOptions& options) {
+  const SteadyTime began = std::chrono::steady_clock::now();
+  const auto seconds = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count(); };
+  const auto limit = limit_of(options.report);
+  // Leaves a fifth of the time for the round that is under way and for the end.
+  const SteadyTime deadline = began + limit * 4 / 5;
+  auto given = Config::from_environment();
+  if (!given) return could_not_run("doctor bench", given.error().message() + "; or start ranks on this host with -n N");
+  if (given->world_size < 2)
+    return wrong_usage("doctor bench", "one rank has nobody to measure with: start at least two");
+  const Config config = bench_config(std::move(*given), options);
+  const Rank rank = config.rank;
   Output out, picture;
   const Status files = rank == 0 ? open_files(options, out, picture) : Status();
   if (!files.ok()) complain("doctor bench", files.message());
-  const Config as_given = *config;
-  auto engine = start_together(std::move(*config), files);
+  auto engine = start_together(config, files);
   if (!engine && !files.ok()) return exit_could_not_run;
   if (!engine && rank == 0) return report_start(options, engine.error(), seconds(), out);
-  if (!engine) {
-    complain("doctor bench", said_by(rank, engine.error()).message());
-    return exit_could_not_run;
-  }
+  if (!engine) return could_not_run("doctor bench", said_by(rank, engine.error()));
   ProgressNotes notes("doctor bench", note_pause);
   const BenchNews news = [&](const std::string& text) {
     if (rank == 0) notes.say(text);
   };
-  // Leaves a fifth of the time for the round that is under way and for the end.
-  BenchRun run;
-  {
-    // On all ranks: a link that swallows data would hold what is under way for ever.
-    Alarm hard;
-    const Status set = hard.set(began + limit, [world = (*engine)->world()]() mutable {
-      world.abort("the time is up (--timeout) and a measurement is still under way");
-    });
-    if (!set.ok()) {
-      complain("doctor bench", said_by(rank, set).message());
-      return exit_could_not_run;
-    }
-    run = measure_pairs((*engine)->world(), began + limit * 4 / 5,
-                        std::chrono::milliseconds(static_cast<std::int64_t>(options.measure_ms)), news);
-  }
-  const auto deadline = began + limit * 4 / 5;
+  auto run = run_pairs((*engine)->world(), deadline, began + limit, options, news);
+  if (!run) return could_not_run("doctor bench", said_by(rank, run.error()));
   const int ranks = (*engine)->world().size();
-  const std::string transport = measured_transport(**engine, run.hosts);
+  const std::string transport = measured_transport(**engine, run->hosts);
   const double link = link_GBps(**engine);
-  std::vector<CardMatrix> cards;
-  Findings unmeasured;
-  if (run.status.ok() && run.hosts > 1) {
-    if (auto found = cards_in_use(**engine, deadline, unmeasured)) cards = std::move(*found);
-    if (!cards.empty()) {
-      (void)(*engine)->leave();
-      measure_cards(cards, as_given, deadline, std::chrono::milliseconds(static_cast<std::int64_t>(options.measure_ms)),
-                    news);
-    }
-  }
+  BenchCards cards;
+  if (run->status.ok() && run->hosts > 1) cards = run_cards(**engine, config, deadline, options, news);
   if (rank != 0) {
-    if (!run.status.ok()) complain("doctor bench", said_by(rank, run.status).message());
+    if (!run->status.ok()) complain("doctor bench", said_by(rank, run->status).message());
     (void)(*engine)->leave();
-    return run.status.ok() ? exit_fine : exit_could_not_run;
+    return run->status.ok() ? exit_fine : exit_could_not_run;
   }
-  run.matrix.expected_GBps = options.expect > 0 ? options.expect : run.hosts > 1 ? link : 0;
-  run.matrix.expected_by = options.expect > 0 ? "--expect" : "the interface's speed";
-  Report report;
-  report.part = "bench";
-  report.subject = fmt::format("{} rank{} on {} host{}, {} of {} rounds, transport {}", ranks, ranks == 1 ? "" : "s",
-                               run.hosts, run.hosts == 1 ? "" : "s", run.rounds_done, run.rounds, transport);
-  report.findings = judge(run.matrix);
-  for (Finding& finding : judge_cards(cards)) report.findings.push_back(std::move(finding));
-  for (Finding& finding : unmeasured) report.findings.push_back(std::move(finding));
-  if (!run.status.ok()) report.findings.insert(report.findings.begin(), stopped(run.status, true));
-  report.complete = run.status.ok() && run.rounds_done == run.rounds;
-  report.picture = matrix_text(run.matrix);
-  for (const CardMatrix& one : cards)
-    if (!one.matrix.GBps.empty())
-      report.picture += fmt::format("\n{} alone ({}):\n{}", one.card, one.network, matrix_text(one.matrix));
-  if (!options.svg.empty())
-    picture.write(heat_map(run.matrix, fmt::format("fabring doctor bench: {} ranks on {} host{}", ranks, run.hosts,
-                                                   run.hosts == 1 ? "" : "s")));
-  Status written = options.svg.empty() ? Status() : picture.finish();
-  if (!written.ok()) complain("doctor bench", written.message());
+  run->matrix.expected_GBps = options.expect > 0 ? options.expect : run->hosts > 1 ? link : 0;
+  run->matrix.expected_by = options.expect > 0 ? "--expect" : "the interface's speed";
+  Report report = bench_report(*run, cards, ranks, transport);
+  const Status drawn = draw_matrix(*run, ranks, options, picture);
+  if (!drawn.ok()) complain("doctor bench", drawn.message());
   (void)(*engine)->leave();
   report.seconds = seconds();
-  const int code = deliver(report, as_json(report, run, cards), options.report, out);
-  return written.ok() ? code : exit_could_not_run;
+  const int code = deliver(report, as_json(report, *run, cards.measured), options.report, out);
+  return drawn.ok() ? code : exit_could_not_run;
 }
 
 int run(const BenchOptions& options, const Session& session) {
-  if (const Status known = UsableTransports::check(options.transport); !known.ok()) {
-    complain("doctor bench", known.with_prefix("--transport: ").message() + "\nTry `fabring doctor bench --help`.");
-    return exit_usage;
-  }
-  if (const Status picture = check_picture("--svg", options.svg, options.report.output); !picture.ok()) {
-    complain("doctor bench", picture.message());
-    return exit_usage;
-  }
+  if (const Status known = UsableTransports::check(options.transport); !known.ok())
+    return wrong_usage("doctor bench",
+                       known.with_prefix("--transport: ").message() + "\nTry `fabring doctor bench --help`.");
+  if (const Status picture = check_picture("--svg", options.svg, options.report.output); !picture.ok())
+    return wrong_usage("doctor bench", picture.message());
   if (options.ranks == 0) return measure(options);
-  if (options.ranks == 1) {
-    complain("doctor bench", "-n 1: one rank has nobody to measure with");
-    return exit_usage;
-  }
+  if (options.ranks == 1) return wrong_usage("doctor bench", "-n 1: one rank has nobody to measure with");
   // Rank 0 writes them; found out here, no rank waits for one that could not.
   Status files = Output::check(options.report.output);
   if (files.ok()) files = Output::check(options.svg, "--svg");
-  if (!files.ok()) {
-    complain("doctor bench", files.message());
-    return exit_could_not_run;
-  }
+  if (!files.ok()) return could_not_run("doctor bench", files);
   auto code = run_own_ranks(session.arguments, options.ranks, "doctor bench");
   if (code) return *code;
-  complain("doctor bench", code.error().message());
-  return exit_could_not_run;
+  return could_not_run("doctor bench", code.error());
 }
 
 }  // namespace

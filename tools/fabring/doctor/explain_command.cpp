@@ -108,10 +108,7 @@ Answer about_log(std::istream& log, const std::string& name) {
 int run(const ExplainOptions& options) {
   Output out;
   Status status = out.open(options.output);
-  if (!status.ok()) {
-    complain("doctor explain", status.message());
-    return exit_could_not_run;
-  }
+  if (!status.ok()) return could_not_run("doctor explain", status);
   std::string what;
   for (const std::string& word : options.words)  // name_the_part_of_doctor() may have put a blank before it
     what += (what.empty() ? "" : " ") + word.substr(std::min(word.find_first_not_of(' '), word.size()));
@@ -123,28 +120,22 @@ int run(const ExplainOptions& options) {
     answer = about_log(std::cin, "stdin");
   } else if (is_log) {
     std::ifstream log(what, std::ios::binary);
-    if (!log || std::filesystem::is_directory(what, error)) {
-      complain("doctor explain", what + " cannot be read as a log");
-      return exit_could_not_run;
-    }
+    if (!log || std::filesystem::is_directory(what, error))
+      return could_not_run("doctor explain", what + " cannot be read as a log");
     answer = about_log(log, what);
   } else {
     answer = about_code(what);
   }
-  if (!answer.known && is_log) {
-    complain("doctor explain", fmt::format("{}: no line of it is known to doctor", what == "-" ? "stdin" : what));
-    return exit_could_not_run;
-  }
-  if (!answer.known) {
-    complain("doctor explain",
-             fmt::format("'{}' is no file, and no code or message that is known here{}", what, nearest_code(what)));
-    return exit_could_not_run;
-  }
+  if (!answer.known && is_log)
+    return could_not_run("doctor explain",
+                         fmt::format("{}: no line of it is known to doctor", what == "-" ? "stdin" : what));
+  if (!answer.known)
+    return could_not_run("doctor explain", fmt::format("'{}' is no file, and no code or message that is known here{}",
+                                                       what, nearest_code(what)));
   out.write(options.json ? answer.json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n"
                          : answer.text);
   status = out.finish();
-  if (!status.ok()) complain("doctor explain", status.message());
-  return status.ok() ? exit_fine : exit_could_not_run;
+  return status.ok() ? exit_fine : could_not_run("doctor explain", status);
 }
 
 }  // namespace

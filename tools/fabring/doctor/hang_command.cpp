@@ -74,23 +74,18 @@ int run(const HangOptions& options) {
   Output out;
   if (!open_report(out, "hang", options.report)) return exit_could_not_run;
   const auto began = std::chrono::steady_clock::now();
-  const auto limit = std::chrono::milliseconds(static_cast<std::int64_t>(options.report.timeout_s * 1000));
+  const auto limit = limit_of(options.report);
   auto jobs = look_at_jobs(options.job, limit / 2);
-  if (!jobs) {
-    complain("doctor hang", jobs.error().message());
-    return exit_could_not_run;
-  }
+  if (!jobs) return could_not_run("doctor hang", jobs.error());
   const bool others_have_some = !jobs->empty();
   std::erase_if(*jobs, [](const JobPicture& job) { return job.foreign; });
-  if (jobs->empty()) {
-    complain("doctor hang", no_job_text(options.job, others_have_some || others_have_jobs(limit / 2)));
-    return exit_could_not_run;
-  }
+  if (jobs->empty())
+    return could_not_run("doctor hang", no_job_text(options.job, others_have_some || others_have_jobs(limit / 2)));
   if (jobs->size() > 1) {
     std::vector<std::string> names;
     for (const JobPicture& job : *jobs) names.push_back(fmt::format("{} ({})", job.tag.substr(0, 8), job.job_id));
-    complain("doctor hang", fmt::format("{} jobs have ranks here; name one: {}", jobs->size(), fmt::join(names, ", ")));
-    return exit_usage;
+    return wrong_usage("doctor hang",
+                       fmt::format("{} jobs have ranks here; name one: {}", jobs->size(), fmt::join(names, ", ")));
   }
   JobPicture& job = jobs->front();
   Report report;

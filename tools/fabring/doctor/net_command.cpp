@@ -57,7 +57,7 @@ class NetCheck {
   int run() {
     // The others wait for rank 0's verdict: it meets them even if it could not write it down.
     const bool writable = config_.rank != 0 || open_report(out_, "net", options_.report);
-    const auto limit = std::chrono::milliseconds(static_cast<std::int64_t>(options_.report.timeout_s * 1000));
+    const auto limit = limit_of(options_.report);
     if (!config_.secret_file.empty()) {
       auto secret = read_secret(config_.secret_file);
       if (!secret) return writable ? could_not_meet(secret.error()) : exit_could_not_run;
@@ -201,8 +201,7 @@ class NetCheck {
     const Status why = !status.ok() ? status
                        : verdict    ? Status(ErrorCode::mismatch, "rank 0 sent no verdict")
                                     : verdict.error();
-    complain("doctor net", fmt::format("rank {}: {}", config_.rank, why.message()));
-    return exit_could_not_run;
+    return could_not_run("doctor net", fmt::format("rank {}: {}", config_.rank, why.message()));
   }
 
   // Each rank says what it knows itself: who is missing is known at the master only. The report is rank 0's, as always.
@@ -238,32 +237,19 @@ class NetCheck {
 
 int check(const NetOptions& options) {
   auto config = Config::from_environment();
-  if (!config) {
-    complain("doctor net", config.error().message() + "; or start ranks on this host with -n N");
-    return exit_could_not_run;
-  }
-  if (config->world_size < 2) {
-    complain("doctor net", "one rank has nobody to reach: start at least two");
-    return exit_usage;
-  }
+  if (!config) return could_not_run("doctor net", config.error().message() + "; or start ranks on this host with -n N");
+  if (config->world_size < 2) return wrong_usage("doctor net", "one rank has nobody to reach: start at least two");
   return NetCheck(options, std::move(*config)).run();
 }
 
 int run(const NetOptions& options, const Session& session) {
   if (options.ranks == 0) return check(options);
-  if (options.ranks == 1) {
-    complain("doctor net", "-n 1: one rank has nobody to reach");
-    return exit_usage;
-  }
+  if (options.ranks == 1) return wrong_usage("doctor net", "-n 1: one rank has nobody to reach");
   // Rank 0 writes it; found out here, no rank waits for one that could not.
-  if (const Status file = Output::check(options.report.output); !file.ok()) {
-    complain("doctor net", file.message());
-    return exit_could_not_run;
-  }
+  if (const Status file = Output::check(options.report.output); !file.ok()) return could_not_run("doctor net", file);
   auto code = run_own_ranks(session.arguments, options.ranks, "doctor net");
   if (code) return *code;
-  complain("doctor net", code.error().message());
-  return exit_could_not_run;
+  return could_not_run("doctor net", code.error());
 }
 
 }  // namespace

@@ -127,10 +127,7 @@ bool open_report(Output& out, const std::string& part, const ReportOptions& opti
 int deliver(const Report& report, const nlohmann::ordered_json& json, const ReportOptions& options, Output& out) {
   out.write(options.json ? json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n"
                          : report_text(report, options.all || options.explain));
-  if (const Status status = out.finish(); !status.ok()) {
-    complain("doctor " + report.part, status.message());
-    return exit_could_not_run;
-  }
+  if (const Status status = out.finish(); !status.ok()) return could_not_run("doctor " + report.part, status);
   return exit_code(report, options.strict);
 }
 

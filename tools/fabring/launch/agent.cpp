@@ -291,17 +291,13 @@ class Agent final : RankEvents {
 }  // namespace
 
 int run_agent() {
-  const auto could_not = [](const Status& status) {
-    complain("agent", status.message());
-    return exit_could_not_run;
-  };
   adopt_orphans();
   auto lifeline = Lifeline::start();
-  if (!lifeline) return could_not(lifeline.error());
+  if (!lifeline) return could_not_run("agent", lifeline.error());
   auto signals = SignalSource::open({SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2});
-  if (!signals) return could_not(signals.error());
+  if (!signals) return could_not_run("agent", signals.error());
   auto port = reserve_port(PortScope::all_addresses);
-  if (!port) return could_not(port.error());
+  if (!port) return could_not_run("agent", port.error());
   const int code = Agent(std::move(*signals), std::move(*lifeline), std::move(*port)).run();
   end_children(end_of_strays);
   return code;

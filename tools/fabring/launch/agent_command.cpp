@@ -15,8 +15,8 @@ void add_agent(CLI::App& app, Session& session) {
   command->footer("`fabring run --hosts` starts it over ssh.\nExample: fabring run --hosts a:4,b:4 -- ./train");
   command->callback([&session] {
     if (::isatty(STDIN_FILENO) != 0) {
-      complain("agent", "this is started by `fabring run --hosts`, which talks to it; try `fabring run --help`");
-      session.exit_code = exit_usage;
+      session.exit_code =
+          wrong_usage("agent", "this is started by `fabring run --hosts`, which talks to it; try `fabring run --help`");
       return;
     }
     session.exit_code = run_agent();

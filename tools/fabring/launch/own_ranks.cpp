@@ -53,8 +53,7 @@ Result<int> run_own_ranks_as_threads(const std::function<int(const Environment& 
     auto thread = start_thread("fabring-rank",
                                [&rank, &code, environment = std::move(environment)] { code = rank(environment); });
     if (!thread) {  // those that run wait for this one, and cannot be told
-      complain(name, thread.error().with_prefix(fmt::format("rank {}: ", number)).to_string());
-      std::_Exit(exit_could_not_run);
+      std::_Exit(could_not_run(name, thread.error().with_prefix(fmt::format("rank {}: ", number)).to_string()));
     }
     threads.push_back(std::move(*thread));
   }

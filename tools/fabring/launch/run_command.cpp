@@ -43,16 +43,12 @@ struct RunOptions {
   int ranks = 0;
 };
 
-int usage(const std::string& text) {
-  complain("run", text + "\nTry `fabring run --help`.");
-  return exit_usage;
-}
+int usage(const std::string& text) { return wrong_usage("run", text + "\nTry `fabring run --help`."); }
 
 /// Says why there was no job, and returns the exit code.
 int finish(const Result<int>& code) {
   if (code) return *code;
-  complain("run", code.error().message());
-  return exit_could_not_run;
+  return could_not_run("run", code.error());
 }
 
 /// Starts the job with `start`, and reports it as the options say: on stdout after all that the ranks print.

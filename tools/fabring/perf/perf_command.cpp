@@ -21,26 +21,24 @@
 namespace fabring::tools {
 namespace {
 
-int could_not_run(const Status& status) {
-  complain("perf", status.to_string());
-  return exit_could_not_run;
-}
+// With the name of the code in front.
+int perf_could_not_run(const Status& why) { return could_not_run("perf", why.to_string()); }
 
 int measure(const PerfOptions& options, const Environment& environment) {
   auto job = PerfJob::of_environment(options, environment);
-  if (!job) return could_not_run(job.error());
+  if (!job) return perf_could_not_run(job.error());
   const Rank rank = (*job)->rank();
   const Status own = (*job)->prepare();
-  if (!own.ok()) could_not_run(said_by(rank, own));  // at once; then the others are told
+  if (!own.ok()) perf_could_not_run(said_by(rank, own));  // at once; then the others are told
   const Status met = (*job)->meet(own);
   if (!own.ok()) return exit_could_not_run;
-  if (!met.ok()) return could_not_run(said_by(rank, met));
+  if (!met.ok()) return perf_could_not_run(said_by(rank, met));
   const auto wrong = options.kind == PerfKind::sizes   ? measure_sizes(**job)
                      : options.kind == PerfKind::model ? measure_model(**job)
                                                        : measure_guard(**job);
   if (!wrong) {
     (*job)->break_off();
-    return could_not_run(said_by(rank, wrong.error()));
+    return perf_could_not_run(said_by(rank, wrong.error()));
   }
   if (*wrong == 0) return exit_fine;
   if ((*job)->writes())
@@ -66,36 +64,30 @@ int run(PerfWords& words, const Session& session) {
     status = wrong_argument(fmt::format("--root {}: ranks are 0 to {}", words.options.root, words.ranks - 1));
   if (status.ok() && words.guard && words.ranks == 1)
     status = wrong_argument("--guard needs 2 ranks or more: one has nobody to talk to");
-  if (!status.ok()) {
-    complain("perf", status.message() + "\nTry `fabring perf --help`.");
-    return exit_usage;
-  }
+  if (!status.ok()) return wrong_usage("perf", status.message() + "\nTry `fabring perf --help`.");
   // Before anything is started; each rank reads and proves them again.
   if (words.ranks > 0 && !words.options.plan.empty()) {
     const std::string option = "--plan " + words.options.plan + ": ";
     const auto plans = load_proved_plans(words.options.plan);
-    if (!plans) return could_not_run(plans.error().with_prefix(option));
+    if (!plans) return perf_could_not_run(plans.error().with_prefix(option));
     status = check_use(*plans, words.options.collective, words.options.root, words.options.op).with_prefix(option);
     if (status.ok() && plans->ranks() != words.ranks)
       status = wrong_argument(
           fmt::format("{}its plans are of {} ranks, but -n says {}", option, plans->ranks(), words.ranks));
-    if (!status.ok()) {
-      complain("perf", status.message() + "\nTry `fabring perf --help`.");
-      return exit_usage;
-    }
+    if (!status.ok()) return wrong_usage("perf", status.message() + "\nTry `fabring perf --help`.");
   }
   const Environment own = process_environment();
   if (words.ranks == 0) return measure(words.options, own);
   if (words.options.device && !(status = DeviceMemory::check()).ok())
-    return could_not_run(status.with_prefix("--memory cuda: "));
+    return perf_could_not_run(status.with_prefix("--memory cuda: "));
   // Rank 0 writes them; found out here, no rank waits for one that could not.
-  if (!(status = Output::check(words.options.output)).ok()) return could_not_run(status);
-  if (!(status = Output::check(words.options.plot, "--plot")).ok()) return could_not_run(status);
+  if (!(status = Output::check(words.options.output)).ok()) return perf_could_not_run(status);
+  if (!(status = Output::check(words.options.plot, "--plot")).ok()) return perf_could_not_run(status);
   const auto of_thread = [&](const Environment& environment) { return measure(words.options, environment); };
   const auto code = ranks_are_threads(words.options, own)
                         ? run_own_ranks_as_threads(of_thread, words.ranks, "perf", words.nodes)
                         : run_own_ranks(session.arguments, words.ranks, "perf", words.nodes);
-  return code ? *code : could_not_run(code.error());
+  return code ? *code : perf_could_not_run(code.error());
 }
 
 }  // namespace

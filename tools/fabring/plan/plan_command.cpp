@@ -274,20 +274,14 @@ int show(const PlanOptions& options, const World& world, Output& out) {
                           counted(proof->report.steps, "step"), counted(proof->report.messages, "message"),
                           counted(proof->report.critical_path, "round"), what_is_proved(world.plans[0].collective),
                           proved_counts(*proof, world.plans[0].collective)));
-  if (Status status = out.finish(); !status) {
-    complain("plan", status.message());
-    return exit_could_not_run;
-  }
+  if (Status status = out.finish(); !status) return could_not_run("plan", status);
   if (proof) return exit_fine;
   return too_much ? exit_could_not_run : exit_wrong;
 }
 
 int run(const PlanOptions& options, const Session& session) {
   Output out;
-  if (Status status = out.open(options.output); !status) {
-    complain("plan", status.message());
-    return exit_could_not_run;
-  }
+  if (Status status = out.open(options.output); !status) return could_not_run("plan", status);
   const bool loads = !options.load.empty();
   const bool shaped = options.algorithm != "auto" || !options.nodes.empty() || options.root != 0 || options.explain ||
                       options.machine != PlanOptions().machine;

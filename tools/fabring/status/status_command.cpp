@@ -105,20 +105,13 @@ std::string as_json(const std::vector<JobPicture>& jobs) {
 
 int run(const StatusOptions& options) {
   Output out;
-  if (const Status status = out.open(options.output); !status.ok()) {
-    complain("status", status.message());
-    return exit_could_not_run;
-  }
-  const auto limit = std::chrono::milliseconds(static_cast<std::int64_t>(options.timeout_s * 1000));
+  if (const Status status = out.open(options.output); !status.ok()) return could_not_run("status", status);
+  const auto limit = limit_of(options);
   auto jobs = look_at_jobs(options.job, limit);
-  if (!jobs) {
-    complain("status", jobs.error().message());
-    return exit_could_not_run;
-  }
+  if (!jobs) return could_not_run("status", jobs.error());
   if (jobs->empty() ||
       (!options.json && std::all_of(jobs->begin(), jobs->end(), [](const JobPicture& job) { return job.foreign; }))) {
-    complain("status", no_job_text(options.job, !jobs->empty() || others_have_jobs(limit)));
-    return exit_could_not_run;
+    return could_not_run("status", no_job_text(options.job, !jobs->empty() || others_have_jobs(limit)));
   }
   std::string text;
   for (const JobPicture& job : *jobs)
@@ -128,8 +121,7 @@ int run(const StatusOptions& options) {
     for (const JobPicture& job : *jobs) std::cerr << asked_text(job);
   const Status status = out.finish();
   if (status.ok()) return exit_fine;
-  complain("status", status.message());
-  return exit_could_not_run;
+  return could_not_run("status", status);
 }
 
 }  // namespace

@@ -40,25 +40,19 @@ Status show(const TopoOptions& options) {
 }
 
 int run(const TopoOptions& options) {
-  if (!options.input.empty() && !options.save.empty()) {
-    complain("topo", "--save records this host and --input shows another one: give one of them");
-    return exit_usage;
-  }
-  if (const Status picture = check_picture("--svg", options.svg, options.output); !picture.ok()) {
-    complain("topo", picture.message());
-    return exit_usage;
-  }
+  if (!options.input.empty() && !options.save.empty())
+    return wrong_usage("topo", "--save records this host and --input shows another one: give one of them");
+  if (const Status picture = check_picture("--svg", options.svg, options.output); !picture.ok())
+    return wrong_usage("topo", picture.message());
   const std::pair<const char*, const std::string&> files[] = {
       {"--output", options.output}, {"--svg", options.svg}, {"--save", options.save}};
   for (const auto& [first, path] : files)
     for (const auto& [second, other] : files) {
       if (first == second || path.empty() || path == "-" || path != other) continue;
-      complain("topo", std::string(first) + " and " + second + " name the same file");
-      return exit_usage;
+      return wrong_usage("topo", std::string(first) + " and " + second + " name the same file");
     }
   const Status status = show(options);
-  if (!status.ok()) complain("topo", status.message());
-  return status.ok() ? exit_fine : exit_could_not_run;
+  return status.ok() ? exit_fine : could_not_run("topo", status);
 }
 
 }  // namespace

@@ -304,32 +304,6 @@ int run(const PlanOptions& options, const Session& session) {
 
 }  // namespace
 
-Result<std::vector<int>> node_layout(const std::string& nodes, int ranks) {
-  constexpr std::int64_t most_ranks = 4096;  // the proof is quadratic
-  std::vector<int> node_of;
-  if (nodes.empty() || nodes.find(',') == std::string::npos) {
-    auto count = parse_integer(nodes.empty() ? "1" : nodes, 1, most_ranks);
-    if (!count) return count.error().with_prefix("--nodes: ");
-    if (ranks < 1)
-      return wrong_argument("how many ranks? give -n N, or --nodes with the ranks of each node (--nodes 2,2)");
-    if (*count > ranks) return wrong_argument(fmt::format("--nodes {} is more than the {} ranks", *count, ranks));
-    for (int rank = 0; rank < ranks; ++rank) node_of.push_back(static_cast<int>(rank * *count / ranks));
-    return node_of;
-  }
-  auto items = parse_list(nodes);
-  if (!items) return items.error().with_prefix("--nodes: ");
-  for (std::size_t node = 0; node < items->size(); ++node) {
-    auto count = parse_integer((*items)[node], 1, most_ranks);
-    if (!count) return count.error().with_prefix("--nodes: ");
-    if (node_of.size() + static_cast<std::size_t>(*count) > most_ranks)
-      return wrong_argument("--nodes: more than 4096 ranks");
-    node_of.insert(node_of.end(), static_cast<std::size_t>(*count), static_cast<int>(node));
-  }
-  if (ranks > 0 && ranks != static_cast<int>(node_of.size()))
-    return wrong_argument(fmt::format("--nodes {} has {} ranks, but -n says {}", nodes, node_of.size(), ranks));
-  return node_of;
-}
-
 void add_plan(CLI::App& app, Session& session) {
   auto options = std::make_shared<PlanOptions>();
   CLI::App* command = app.add_subcommand("plan", "Print a plan, its bytes per link, and its proof");
@@ -337,7 +311,9 @@ void add_plan(CLI::App& app, Session& session) {
       ->add_option("collective", options->collective,
                    "allreduce, reduce, reduce_scatter, all_gather, broadcast, gather, scatter, alltoall or barrier")
       ->type_name("COLLECTIVE");
-  command->add_option("-n", options->ranks, "How many ranks (also -np)")->check(between(1, 4096))->type_name("N");
+  command->add_option("-n", options->ranks, "How many ranks (also -np)")
+      ->check(between(1, most_planned_ranks))
+      ->type_name("N");
   command
       ->add_option("--nodes", options->nodes, "Ranks of each node (2,2,1), or into how many nodes to divide them (2)")
       ->type_name("LIST|K");
@@ -355,12 +331,12 @@ void add_plan(CLI::App& app, Session& session) {
                    "Elements, of each block where ranks have blocks (1M; of a file the proof is for many)")
       ->type_name("COUNT");
   command->add_option("--root", options->root, "Of reduce, broadcast, gather and scatter (0)")
-      ->check(between(0, 4095))
+      ->check(between(0, most_planned_ranks - 1))
       ->type_name("R");
   command->add_option("-d,--datatype", options->type, "Element type (float32)")->type_name("TYPE");
   command->add_option("-o,--op", options->op, "sum (the default), prod, min, max, avg")->type_name("OP");
   CLI::Option* rank = command->add_option("--rank", options->rank, "Print the steps of this rank only");
-  rank->check(between(0, 4095))->type_name("R");
+  rank->check(between(0, most_planned_ranks - 1))->type_name("R");
   CLI::Option* check = command->add_flag("--check", options->check_only, "Print the proof only");
   command->add_flag("--all", options->all, "Print the steps of all ranks, also of more than 8 (as in a file)")
       ->excludes(check)

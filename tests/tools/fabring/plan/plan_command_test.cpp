@@ -30,6 +30,9 @@ TEST(NodeLayout, ReadsListsAndNumbersOfNodes) {
   EXPECT_THAT(*tools::node_layout("", 3), ElementsAre(0, 0, 0));
   EXPECT_FALSE(tools::node_layout("", 0));
   EXPECT_FALSE(tools::node_layout("2,2", 3));
+  EXPECT_EQ(tools::node_layout("4095,1", 0)->size(), 4096u);
+  EXPECT_THAT(tools::node_layout("4096,1", 0).error().message(),
+              testing::AllOf(HasSubstr("more than 4096 ranks"), HasSubstr("give fewer")));
   EXPECT_FALSE(tools::node_layout("4", 3));
   EXPECT_FALSE(tools::node_layout("2,x", 0));
   EXPECT_FALSE(tools::node_layout("2,0", 0));

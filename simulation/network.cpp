@@ -68,14 +68,6 @@ std::size_t Network::leaf(int rank) const {
   return static_cast<std::size_t>(leaf_of_[static_cast<std::size_t>(node_of_[static_cast<std::size_t>(rank)])]);
 }
 
-void Network::fetch(int rank, bool same_node, bool leaves) const {
-  const auto at = static_cast<std::size_t>(rank);
-  const Resources& lanes = leaves ? lane_out_[same_node] : lane_in_[same_node];
-  if (lanes.rate != 0) __builtin_prefetch(&lanes.free_at[at], 1);
-  const Resources& cards = leaves ? card_out_ : card_in_;
-  if (!same_node && cards.rate != 0) __builtin_prefetch(&cards.free_at[cards_of_[at].first], 1);
-}
-
 Passage Network::leave(int rank, bool same_node, std::uint64_t bytes, Nanoseconds now) {
   const auto at = static_cast<std::size_t>(rank);
   Passage passage{now, now};

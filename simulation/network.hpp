@@ -26,9 +26,6 @@ class Network {
   /// From there to the receiver's memory.
   Passage enter(int rank, bool same_node, std::uint64_t bytes, Passage at);
 
-  /// Has what the next message of this rank will look at brought into the cache.
-  void fetch(int rank, bool same_node, bool leaves) const;
-
   Nanoseconds busiest_card() const;                               ///< time the busiest card was sending
   std::uint64_t bytes_between() const { return bytes_between_; }  ///< sent by all simulated ranks to other nodes
   std::uint64_t bytes_inside() const { return bytes_inside_; }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "simulation/prefetch.hpp"
+
 namespace fabring::simulation {
 namespace {
 
@@ -62,11 +64,11 @@ bool Parts::turn() {
   return true;
 }
 
-Parts::Ranks Parts::fetch_next() const {
+Parts::Ranks Parts::prefetch_next() const {
   if (next_turn_ == turns_.size()) return {};
   const std::uint32_t next = turns_[next_turn_];
-  parts_[next].waiting.fetch();
-  fetch(arrived_[next].data(), arrived_[next].data() + arrived_[next].size());
+  parts_[next].waiting.prefetch();
+  prefetch(arrived_[next].data(), arrived_[next].data() + arrived_[next].size());
   return parts_[next].ranks;
 }
 

@@ -31,7 +31,7 @@ class Parts {
     Rank last = -1;
   };
   /// Has the events of the part whose turn is next brought into the cache. Its ranks; none if it is not known yet.
-  Ranks fetch_next() const;
+  Ranks prefetch_next() const;
 
   /// An event of the part whose turn it is, or one of another part, which is not before the end of the span.
   void push(const Event& event);

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "collectives/tiling.hpp"
-#include "simulation/fetch.hpp"
+#include "simulation/prefetch.hpp"
 #include "simulation/serial_time.hpp"
 
 namespace fabring::simulation {
@@ -79,7 +79,7 @@ Result<Outcome> Run::run() {
     push(machine_.call_ns + lateness(job_.stragglers, rank), EventKind::call, rank, ranks_[at(rank)].position, 0, 0);
   }
   while (parts_.turn()) {
-    fetch_ahead();
+    prefetch_next_part();
     for (DueEvents& due = parts_.due(); !due.empty();) {
       const Event event = due.pop();
       now_ = event.time;
@@ -89,14 +89,14 @@ Result<Outcome> Run::run() {
   return outcome();
 }
 
-void Run::fetch_ahead() const {
-  const auto [first, last] = parts_.fetch_next();
+void Run::prefetch_next_part() const {
+  const auto [first, last] = parts_.prefetch_next();
   if (first > last) return;
   const std::size_t begin = at(first);
   const std::size_t end = at(last) + 1;
-  fetch(ranks_.data() + begin, ranks_.data() + end);
-  fetch(tiles_.data() + begin * outcome_.depth, tiles_.data() + end * outcome_.depth);
-  fetch(steps_.data() + first_step_[begin], steps_.data() + first_step_[end]);
+  prefetch(ranks_.data() + begin, ranks_.data() + end);
+  prefetch(tiles_.data() + begin * outcome_.depth, tiles_.data() + end * outcome_.depth);
+  prefetch(steps_.data() + first_step_[begin], steps_.data() + first_step_[end]);
   for (std::size_t i = begin; i < end; ++i) {
     const RankState& rank = ranks_[i];
     __builtin_prefetch(rank.incoming.data() + rank.taken);

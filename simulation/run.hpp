@@ -29,7 +29,7 @@ class Run {
   static std::vector<int> dense_nodes(const std::vector<int>& node_of, int simulated);
   void prepare(Rank number);
   /// Has what events of the next part will look at brought into the cache.
-  void fetch_ahead() const;
+  void prefetch_next_part() const;
   void handle(const Event& event);
   void start_tiles(Rank number);
   void finish_tile(Rank number, TileState& tile);

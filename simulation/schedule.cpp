@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <string>
 #include <tuple>
+#include <utility>
 
 #include "simulation/same_plans.hpp"
 

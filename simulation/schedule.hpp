@@ -3,8 +3,6 @@
 // symmetric (symmetry.hpp), only the plans of one unit are kept.
 
 #include <cstdint>
-#include <memory>
-#include <string>
 #include <vector>
 
 #include "collectives/algorithms.hpp"

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "simulation/events.hpp"
-#include "simulation/fetch.hpp"
+#include "simulation/prefetch.hpp"
 
 namespace fabring::simulation {
 
@@ -40,7 +40,7 @@ class WaitingEvents {
   }
 
   /// Has them brought into the cache.
-  void fetch() const { simulation::fetch(places_.data(), places_.data() + places_.size()); }
+  void prefetch() const { simulation::prefetch(places_.data(), places_.data() + places_.size()); }
 
   /// Takes all before `end`, in any order. `end` does not go back from call to call.
   template <typename Take>

@@ -7,7 +7,7 @@ namespace fabring::simulation {
 
 /// Objects from `first` to before `last`, unless they are too many to be a gain.
 template <typename T>
-void fetch(const T* first, const T* last) {
+void prefetch(const T* first, const T* last) {
   constexpr std::ptrdiff_t most_bytes = 16 << 10;
   constexpr std::ptrdiff_t line = 64;
   const auto* const from = reinterpret_cast<const char*>(first);

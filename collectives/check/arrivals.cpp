@@ -63,8 +63,7 @@ Status check_arrivals(const World& world, const Partners& partners, const Schedu
     for (StepId id = 0; id < plan.steps.size(); ++id) Arrivals::add(known, arrivals.set({plan.rank, id}));
     for (Rank rank = 0; rank < plan.size; ++rank) {
       if (Arrivals::has(known, rank)) continue;
-      return {ErrorCode::internal, "plan of rank " + std::to_string(plan.rank) + " (" + plan.algorithm +
-                                       "): the barrier may end before rank " + std::to_string(rank) + " has begun"};
+      return broken_plan(plan, "the barrier may end before rank " + std::to_string(rank) + " has begun");
     }
   }
   return {};

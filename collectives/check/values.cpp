@@ -108,8 +108,7 @@ class Simulation {
                         std::to_string(piece.end.at - extent.offset) + ") of " + std::to_string(extent.count);
     if (plan.blocks != 0) where += " of block " + std::to_string(block);
     if (in_place_) where += ", in place";
-    return {ErrorCode::internal, "plan of rank " + std::to_string(plan.rank) + " (" + plan.algorithm +
-                                     "): the output " + where + " " + what + last_written(plan, piece)};
+    return broken_plan(plan, "the output " + where + " " + what + last_written(plan, piece));
   }
   /// Steps that write the same elements are ordered, and come in that order.
   std::string last_written(const Plan& plan, const Piece& piece) const {

@@ -105,7 +105,9 @@ inline bool receives(const Step& step) { return step.kind == StepKind::recv || s
 Result<CheckReport> check_plans(std::span<const Plan> plans, const Counts& counts, ReduceOp op, WorkLimit* limit,
                                 PathCondition* path);
 
-/// An error at a step: "rank 1, step 3 (send to rank 2: ...): what".
+/// An error: "plan of rank 1 (ring): what".
+Status broken_plan(const Plan& plan, const std::string& what);
+/// One at a step: "plan of rank 1 (ring): step 3 (send to rank 2: ...): what".
 Status broken(const Plan& plan, StepId step, const std::string& what);
 
 }  // namespace fabring::check

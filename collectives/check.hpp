@@ -27,13 +27,23 @@
 
 namespace fabring {
 
+/// How a reduction is made, whatever the algorithm claims.
+struct OperandOrder {
+  bool in_rank_order = true;  ///< the operands are x_0, x_1, ... x_{n-1} in this order
+  bool in_one_step = true;    ///< besides, they are reduced in one step
+
+  /// What is so here and there.
+  void restrict_to(OperandOrder other) {
+    in_rank_order = in_rank_order && other.in_rank_order;
+    in_one_step = in_one_step && other.in_one_step;
+  }
+};
+
 struct CheckReport {
   std::size_t steps = 0;
   std::size_t messages = 0;
   std::size_t critical_path = 0;  ///< rounds: longest chain of messages
-  // Of a reduction, whatever the algorithm claims:
-  bool in_rank_order = true;  ///< the operands are x_0, x_1, ... x_{n-1} in this order
-  bool in_one_step = true;    ///< besides, they are reduced in one step
+  OperandOrder order;             ///< of a reduction
 };
 
 /// How much a check may still do, for plans that come from anywhere: a file of some MB can ask for hours. A unit is

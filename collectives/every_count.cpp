@@ -36,8 +36,7 @@ class Prover {
     }
     if (!report)
       return report.error().code() == ErrorCode::unsupported ? report.error() : with_count(count, report.error());
-    found_.in_rank_order = found_.in_rank_order && report->in_rank_order;
-    found_.in_one_step = found_.in_one_step && report->in_one_step;
+    found_.order.restrict_to(report->order);
     found_.checks += 1;
     path.forget_questions();
     paths_.push_back(std::move(path));

@@ -20,7 +20,7 @@ std::uint64_t period_of_bounds(std::span<const Plan> plans, std::uint64_t most);
 struct EveryCount {
   bool proved = false;  ///< false: too much to prove; nothing that is wrong was found
   std::size_t checks = 0;
-  bool in_rank_order = true, in_one_step = true;  ///< CheckReport's in all of them
+  OperandOrder order;  ///< in all of them
 };
 
 /// Errors: as check_plans(), with a count that breaks. `proved` is false where it would take too long: bounded by

@@ -1,7 +1,6 @@
 #include "collectives/prove.hpp"
 
 #include <set>
-#include <utility>
 
 #include "collectives/every_count.hpp"
 
@@ -36,9 +35,8 @@ Result<Proof> prove_plans(std::span<const Plan> plans, ReduceOp op) {
   for (const std::size_t count : proof->counts) {
     auto report = check_plans(plans, count, op, &limit);
     if (!report) return with_count(count, report.error());
-    proof->in_rank_order = proof->in_rank_order && report->in_rank_order;
-    proof->in_one_step = proof->in_one_step && report->in_one_step;
-    proof->report = std::move(*report);
+    proof->order.restrict_to(report->order);
+    proof->report = *report;
   }
   if (plans[0].collective == Collective::barrier) {
     proof->at_every_count = true;  // it has one
@@ -47,9 +45,14 @@ Result<Proof> prove_plans(std::span<const Plan> plans, ReduceOp op) {
   const auto every_count = prove_every_count(plans, op);
   if (!every_count) return every_count.error();
   proof->at_every_count = every_count->proved;
-  proof->in_rank_order = proof->in_rank_order && every_count->in_rank_order;
-  proof->in_one_step = proof->in_one_step && every_count->in_one_step;
+  proof->order.restrict_to(every_count->order);
   return proof;
+}
+
+Result<Proof> prove_plans_at(std::span<const Plan> plans, std::size_t count, ReduceOp op, WorkLimit* limit) {
+  const auto report = check_plans(plans, count, op, limit);
+  if (!report) return report.error();
+  return Proof{.report = *report, .counts = {count}, .at_every_count = false, .order = report->order};
 }
 
 }  // namespace fabring

@@ -12,10 +12,10 @@
 namespace fabring {
 
 struct Proof {
-  CheckReport report;
-  std::vector<std::size_t> counts;                ///< ascending; of the vector or of each block
-  bool at_every_count = false;                    ///< not at these alone (every_count.hpp); false: too much to prove
-  bool in_rank_order = true, in_one_step = true;  ///< CheckReport's in all checks
+  CheckReport report;               ///< of the check at the last of `counts` alone
+  std::vector<std::size_t> counts;  ///< ascending; of the vector or of each block
+  bool at_every_count = false;      ///< not at these alone (every_count.hpp); false: too much to prove
+  OperandOrder order;               ///< in all checks
 };
 
 /// Around the number of ranks, primes, around 2^20; and all remainders of the period there and near 0, where that is
@@ -25,5 +25,8 @@ std::vector<std::size_t> counts_to_prove(std::span<const Plan> plans);
 /// Errors: as check_plans(), with a count that breaks. The counts above are looked at one by one, all others where that
 /// is not too much. Both are bounded by WorkLimit::for_files.
 Result<Proof> prove_plans(std::span<const Plan> plans, ReduceOp op);
+
+/// At this count alone. Errors: as check_plans().
+Result<Proof> prove_plans_at(std::span<const Plan> plans, std::size_t count, ReduceOp op, WorkLimit* limit = nullptr);
 
 }  // namespace fabring

@@ -131,8 +131,9 @@ class Simulation {
         return wrong(plan, block, piece, complaint + ": " + expressions_.text(piece.value));
       }
       FABRING_TRY(judge_place(plan, block, piece, 0));
-      report.in_rank_order = report.in_rank_order && is_in(Order::of_ranks, piece);
-      report.in_one_step = report.in_one_step && is_in(Order::in_one_step, piece);
+      OperandOrder& found = report.order;
+      found.in_rank_order = found.in_rank_order && is_in(Order::of_ranks, piece);
+      found.in_one_step = found.in_one_step && is_in(Order::in_one_step, piece);
       if (!shared) continue;
       while (!comes_before(world_.path, piece.begin, first[other].end)) ++other;
       for (std::size_t i = other; i < first.size() && comes_before(world_.path, first[i].begin, piece.end); ++i) {

@@ -99,10 +99,20 @@ TEST(Prove, SaysInWhichOrderAndHowManyStepsReductionsAre) {
   const auto proof = [](Algorithm algorithm) {
     return *prove_plans(test::plans_of(algorithm, test::flat(4)), ReduceOp::sum);
   };
-  EXPECT_TRUE(proof(Algorithm::direct_two_shot).in_one_step);
-  EXPECT_TRUE(proof(Algorithm::recursive_doubling).in_rank_order);
-  EXPECT_FALSE(proof(Algorithm::recursive_doubling).in_one_step);
-  EXPECT_FALSE(proof(Algorithm::ring).in_rank_order) << "whatever it is called";
+  EXPECT_TRUE(proof(Algorithm::direct_two_shot).order.in_one_step);
+  EXPECT_TRUE(proof(Algorithm::recursive_doubling).order.in_rank_order);
+  EXPECT_FALSE(proof(Algorithm::recursive_doubling).order.in_one_step);
+  EXPECT_FALSE(proof(Algorithm::ring).order.in_rank_order) << "whatever it is called";
+}
+
+TEST(Prove, AtOneCountSaysNothingOfOthers) {
+  const auto proof = prove_plans_at(test::plans_of(Algorithm::recursive_doubling, test::flat(4)), 12, ReduceOp::sum);
+  ASSERT_TRUE(proof) << proof.error().message();
+  EXPECT_EQ(proof->counts, std::vector<std::size_t>{12});
+  EXPECT_FALSE(proof->at_every_count);
+  EXPECT_EQ(proof->report.critical_path, 2U);
+  EXPECT_TRUE(proof->order.in_rank_order);
+  EXPECT_FALSE(proof->order.in_one_step);
 }
 
 TEST(Prove, EveryFormIsProved) {

@@ -30,8 +30,7 @@ std::shared_ptr<const GivenPlan> GivenPlan::make(std::span<const Plan> plans, co
       std::make_shared<PreparedPlan>(plans[static_cast<std::size_t>(self)], PreparedPlan::Origin::from_outside);
   given->mark = static_cast<std::uint8_t>(given_plan_mark | (digest_of(text).value_or(0) & 0x7f));
   given->averages = std::ranges::any_of(plans, has_finish);
-  given->in_rank_order = proof.in_rank_order;
-  given->in_one_step = proof.in_one_step;
+  given->order = proof.order;
   return given;
 }
 
@@ -45,10 +44,10 @@ std::string GivenPlan::why_not(const Call& call, const Config& config) const {
   if (!call.counts.empty()) return "they are proved for blocks of equal lengths only";
   if (call.device.any()) return "they run on memory of the host only";
   const Constraints needed = constraints_of(call, config);
-  if (needed.ordered && !in_rank_order)
+  if (needed.ordered && !order.in_rank_order)
     return "an operation that does not commute needs the inputs in the order of the ranks, which the proof does not "
            "show";
-  if (needed.reproducible && !in_one_step)
+  if (needed.reproducible && !order.in_one_step)
     return "FABRING_REPRODUCIBLE needs one step that reduces all inputs in the order of the ranks, which the proof "
            "does "
            "not show";

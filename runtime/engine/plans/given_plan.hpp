@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include "collectives/check.hpp"
 #include "collectives/prove.hpp"
 #include "fabring/communicator.hpp"
 #include "fabring/config.hpp"
@@ -37,9 +38,9 @@ struct GivenPlan {
   std::string why_not(const Call& call, const Config& config) const;
 
   std::shared_ptr<const PreparedPlan> plan;
-  std::uint8_t mark = 0;  ///< some bits of a digest of `text`, for Signature::algorithm
-  bool averages = false;  ///< has `finish`, which avg alone has
-  bool in_rank_order = false, in_one_step = false;
+  std::uint8_t mark = 0;             ///< some bits of a digest of `text`, for Signature::algorithm
+  bool averages = false;             ///< has `finish`, which avg alone has
+  OperandOrder order{false, false};  ///< what the proof shows
 };
 
 /// Of a signature's algorithm: plans from outside, and which.

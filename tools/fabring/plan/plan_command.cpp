@@ -220,14 +220,7 @@ std::string_view what_is_proved(Collective collective) {
 Result<Proof> prove(const PlanOptions& options, const World& world) {
   if (!options.load.empty() && options.count.empty()) return prove_plans(world.plans, world.op);
   WorkLimit limit(WorkLimit::for_files);
-  auto report = check_plans(world.plans, world.count, world.op, options.load.empty() ? nullptr : &limit);
-  if (!report) return report.error();
-  Proof proof;
-  proof.report = *report;
-  proof.counts = {world.count};
-  proof.in_rank_order = report->in_rank_order;
-  proof.in_one_step = report->in_one_step;
-  return proof;
+  return prove_plans_at(world.plans, world.count, world.op, options.load.empty() ? nullptr : &limit);
 }
 
 std::string proved_counts(const Proof& proof, Collective collective) {

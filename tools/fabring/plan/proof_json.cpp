@@ -24,8 +24,8 @@ std::string proof_to_json(std::span<const Plan> plans, const Result<Proof>& proo
     json["rounds"] = proof->report.critical_path;
     json["counts"] = proof->counts;
     json["at_every_count"] = proof->at_every_count;
-    json["in_rank_order"] = reduced ? ordered_json(proof->in_rank_order) : ordered_json();
-    json["in_one_step"] = reduced ? ordered_json(proof->in_one_step) : ordered_json();
+    json["in_rank_order"] = reduced ? ordered_json(proof->order.in_rank_order) : ordered_json();
+    json["in_one_step"] = reduced ? ordered_json(proof->order.in_one_step) : ordered_json();
   }
   json["count"] = bytes_counted_for;
   json["type"] = name(type);

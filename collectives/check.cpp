@@ -15,31 +15,31 @@ Status WorkLimit::take(std::uint64_t units) {
 }
 
 Result<CheckReport> check_plans(std::span<const Plan> plans, const Counts& counts, ReduceOp op, WorkLimit* limit) {
-  return check::check_plans(plans, counts, op, limit, nullptr);
+  return check::check_plans(plans, counts, op, limit, nullptr, check::ScratchReuse::keeps);
 }
 
 Result<CheckReport> check::check_plans(std::span<const Plan> plans, const Counts& counts, ReduceOp op, WorkLimit* limit,
-                                       PathCondition* path) {
-  const auto world = check::bind_world(plans, counts, op, limit, path);
+                                       PathCondition* path, ScratchReuse scratch_reuse) {
+  const auto world = check::bind_world(plans, counts, op, limit, path, scratch_reuse);
   if (!world) return world.error();
   const auto partners = check::match_messages(*world);
   if (!partners) return partners.error();
-  const auto schedule = check::schedule(*world, *partners);
-  if (!schedule) return schedule.error();
+  const auto order = check::order_steps(*world, *partners);
+  if (!order) return order.error();
   if (Status status = check::check_races(*world); !status.ok()) return status;
   CheckReport report;
   if (plans[0].collective == Collective::barrier) {
-    if (Status status = check::check_arrivals(*world, *partners, *schedule); !status.ok()) return status;
+    if (Status status = check::check_arrivals(*world, *partners, *order); !status.ok()) return status;
   } else {
     for (const bool in_place : {false, true}) {
-      Status status = check::check_values(*world, *partners, *schedule, op, in_place, report);
+      Status status = check::check_values(*world, *partners, *order, op, in_place, report);
       if (!status.ok()) return status;
     }
   }
   if (Status status = check::check_largest_message(plans); !status.ok()) return status;
   for (const Plan& plan : plans) report.steps += plan.steps.size();
-  report.messages = schedule->messages;
-  report.critical_path = schedule->rounds;
+  report.messages = order->messages;
+  report.critical_path = order->rounds;
   return report;
 }
 

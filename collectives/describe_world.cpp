@@ -60,7 +60,7 @@ std::string describe_world(std::span<const Plan> plans, std::span<const int> nod
   if (!world) return world.error().message() + "\n";
   const auto partners = check::match_messages(*world);
   if (!partners) return partners.error().message() + "\n";
-  const auto schedule = check::schedule(*world, *partners);
+  const auto order = check::order_steps(*world, *partners);
 
   const bool know_nodes = node_of.size() == plans.size();
   LinkBytes ranks;
@@ -90,8 +90,8 @@ std::string describe_world(std::span<const Plan> plans, std::span<const int> nod
   if (plans[0].collective != Collective::barrier)
     text += ", " + counted(count, "element") + " of " + counted(element_bytes, "byte");
   text += plans[0].blocks == 0 ? ": " : " in each block: ";
-  text += schedule ? counted(schedule->messages, "message") + " in " + counted(schedule->rounds, "round") + "\n"
-                   : schedule.error().message() + "\n";
+  text += order ? counted(order->messages, "message") + " in " + counted(order->rounds, "round") + "\n"
+                : order.error().message() + "\n";
   return text + table(rows) + links_text("ranks", ranks) + links_text("nodes", nodes);
 }
 

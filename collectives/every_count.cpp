@@ -28,11 +28,11 @@ class Prover {
 
   /// Error: unsupported once there is too much to prove.
   Status check(std::uint64_t count) {
-    check::PathCondition path(forms_, false);
-    auto report = check::check_plans(plans_, count, op_, &limit_, &path);
+    check::PathCondition path(forms_);
+    auto report = check::check_plans(plans_, count, op_, &limit_, &path, check::ScratchReuse::forgets);
     if (!report && report.error().code() != ErrorCode::unsupported) {
-      path = check::PathCondition(forms_, true);
-      report = check::check_plans(plans_, count, op_, &limit_, &path);
+      path = check::PathCondition(forms_);
+      report = check::check_plans(plans_, count, op_, &limit_, &path, check::ScratchReuse::keeps);
     }
     if (!report)
       return report.error().code() == ErrorCode::unsupported ? report.error() : with_count(count, report.error());

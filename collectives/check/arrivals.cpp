@@ -38,7 +38,7 @@ class Arrivals {
 }  // namespace
 
 // A receive knows what its send knew; the send learns nothing, since it may be through before it is received.
-Status check_arrivals(const World& world, const Partners& partners, const Schedule& schedule) {
+Status check_arrivals(const World& world, const Partners& partners, const StepOrder& order) {
   for (const Plan& plan : world.plans)
     FABRING_TRY(world.take((plan.steps.size() + plan.successors.size()) * (world.plans.size() / 64 + 1)));
   Arrivals arrivals(world);
@@ -49,7 +49,7 @@ Status check_arrivals(const World& world, const Partners& partners, const Schedu
       Arrivals::add(arrivals.set({ref.rank, plan.successors[step.first_successor + i]}), arrivals.set(ref));
     }
   };
-  for (const StepRef ref : schedule.order) {
+  for (const StepRef ref : order.steps) {
     const StepRef partner = partners[static_cast<std::size_t>(ref.rank)][ref.step];
     if (partner.rank >= 0) {
       Arrivals::add(arrivals.set(ref), arrivals.set(partner));

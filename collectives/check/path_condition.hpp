@@ -47,11 +47,9 @@ struct Bounds {
 
 class PathCondition {
  public:
-  /// `keeps_all`: see is_new_start().
-  PathCondition(LinearForms& forms, bool keeps_all) : forms_(&forms), keeps_all_(keeps_all) {}
+  explicit PathCondition(LinearForms& forms) : forms_(&forms) {}
 
   LinearForms& forms() { return *forms_; }
-  bool keeps_all() const { return keeps_all_; }
   void at_most(FormId a, FormId b);
   void equal(FormId a, FormId b) {
     at_most(a, b);
@@ -73,7 +71,6 @@ class PathCondition {
 
  private:
   LinearForms* forms_;
-  bool keeps_all_;
   std::unordered_set<std::uint64_t> seen_;
   std::unordered_set<FormId> known_;
   std::size_t work_ = 1;

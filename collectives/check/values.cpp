@@ -12,9 +12,10 @@
 namespace fabring::check {
 namespace {
 
-class Simulation {
+/// What every buffer holds while the steps happen in their order.
+class SymbolicRun {
  public:
-  Simulation(const World& world, ReduceOp op, bool in_place)
+  SymbolicRun(const World& world, ReduceOp op, bool in_place)
       : world_(world), in_place_(in_place), expressions_(static_cast<int>(world.plans.size())) {
     const Plan& plan = world.plans[0];
     wanted_.finished = op == ReduceOp::avg && world.plans.size() > 1;
@@ -68,11 +69,9 @@ class Simulation {
   }
 
  private:
-  /// Does another part than before begin to use a scratch area? Which of the two is longer depends on the count, so it
-  /// is best forgotten what lies behind it; nobody reads it but in plans that want to be misunderstood. Those are
-  /// checked again by a path that keeps all.
+  /// Does another part than before begin to use a scratch area, to forget what lies behind it?
   bool is_new_start(Rank rank, const Block& to) const {
-    if (world_.path == nullptr || world_.path->keeps_all() || to.space != Space::scratch) return false;
+    if (world_.scratch_reuse == ScratchReuse::keeps || to.space != Space::scratch) return false;
     const Plan& plan = world_.plan(rank);
     return to.range == plan.scratch[to.scratch] || !lies_in_place(plan, to);
   }
@@ -212,13 +211,13 @@ class Simulation {
 
 }  // namespace
 
-Status check_values(const World& world, const Partners& partners, const Schedule& schedule, ReduceOp op, bool in_place,
+Status check_values(const World& world, const Partners& partners, const StepOrder& order, ReduceOp op, bool in_place,
                     CheckReport& report) {
-  Simulation simulation(world, op, in_place);
-  for (const StepRef ref : schedule.order) {
-    FABRING_TRY(simulation.run(ref, partners[static_cast<std::size_t>(ref.rank)][ref.step]));
+  SymbolicRun run(world, op, in_place);
+  for (const StepRef ref : order.steps) {
+    FABRING_TRY(run.run(ref, partners[static_cast<std::size_t>(ref.rank)][ref.step]));
   }
-  return simulation.verdict(report);
+  return run.verdict(report);
 }
 
 }  // namespace fabring::check

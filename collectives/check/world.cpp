@@ -136,6 +136,11 @@ void bind_plan(World& world, const Plan& plan, const Counts& counts) {
 
 }  // namespace
 
+std::string place_text(const World& world, StepRef ref) {
+  return "rank " + std::to_string(ref.rank) + ", step " + std::to_string(ref.step) + " (" +
+         step_text(world.plan(ref.rank), world.step(ref)) + ")";
+}
+
 Status broken_plan(const Plan& plan, const std::string& what) {
   return {ErrorCode::internal, "plan of rank " + std::to_string(plan.rank) + " (" + plan.algorithm + "): " + what};
 }
@@ -145,8 +150,8 @@ Status broken(const Plan& plan, StepId step, const std::string& what) {
 }
 
 Result<World> bind_world(std::span<const Plan> plans, const Counts& counts, ReduceOp op, WorkLimit* limit,
-                         PathCondition* path) {
-  World world{plans, {}, {}, {}, limit, path, {}, {}};
+                         PathCondition* path, ScratchReuse scratch_reuse) {
+  World world{plans, {}, {}, {}, limit, path, {}, {}, scratch_reuse};
   if (plans.empty()) return Status(ErrorCode::invalid_argument, "no plans to check; pass those of all ranks");
   for (std::size_t rank = 0; rank < plans.size(); ++rank) {
     const Plan& plan = plans[rank];

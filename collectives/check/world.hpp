@@ -25,6 +25,11 @@ struct FormsOfBounds {
   FormId end = zero_form;
 };
 
+/// What becomes of what lies behind a part of a scratch area, where another part than before begins to use the area.
+/// Which of the two is longer depends on the count, so it is best forgotten; nobody reads it but in plans that want to
+/// be misunderstood. Those are checked again by a check that keeps it.
+enum class ScratchReuse : std::uint8_t { forgets, keeps };
+
 struct World {
   std::span<const Plan> plans;
   std::vector<std::vector<Extent>> extents;       // by rank and range
@@ -34,6 +39,7 @@ struct World {
   PathCondition* path = nullptr;                  // none: nothing is noted
   std::vector<std::vector<FormsOfBounds>> forms;  // by rank and range, if there is a path
   std::vector<std::vector<FormId>> scratch_form;  // of the lengths of areas, likewise
+  ScratchReuse scratch_reuse = ScratchReuse::keeps;
 
   Status take(std::uint64_t units) const { return limit != nullptr ? limit->take(units) : Status(); }
 
@@ -68,8 +74,8 @@ using Partners = std::vector<std::vector<StepRef>>;
 
 /// An order of all steps that respects dependencies; both ends of a message come at once (the receiving step is
 /// listed).
-struct Schedule {
-  std::vector<StepRef> order;
+struct StepOrder {
+  std::vector<StepRef> steps;
   std::size_t messages = 0;
   std::size_t rounds = 0;  ///< longest chain of messages
 };
@@ -78,20 +84,20 @@ struct Schedule {
 Status check_structure(const Plan& plan, ReduceOp op);
 /// Property 5 for all plans; operands are of equal length. On success the world may be used by the others.
 Result<World> bind_world(std::span<const Plan> plans, const Counts& counts, ReduceOp op, WorkLimit* limit = nullptr,
-                         PathCondition* path = nullptr);
+                         PathCondition* path = nullptr, ScratchReuse scratch_reuse = ScratchReuse::keeps);
 /// Property 6.
 Status check_largest_message(std::span<const Plan> plans);
 /// Property 1: each send has one receive of equal size.
 Result<Partners> match_messages(const World& world);
 /// Property 2: a send and its receive happen together, when both are ready; everything happens.
-Result<Schedule> schedule(const World& world, const Partners& partners);
+Result<StepOrder> order_steps(const World& world, const Partners& partners);
 /// Property 4.
 Status check_races(const World& world);
 /// Property 3, with the output apart from the input, or the same buffer; whether reductions are in order is noted.
-Status check_values(const World& world, const Partners& partners, const Schedule& schedule, ReduceOp op, bool in_place,
+Status check_values(const World& world, const Partners& partners, const StepOrder& order, ReduceOp op, bool in_place,
                     CheckReport& report);
 /// Property 3 of a barrier: when a rank is through, all have begun.
-Status check_arrivals(const World& world, const Partners& partners, const Schedule& schedule);
+Status check_arrivals(const World& world, const Partners& partners, const StepOrder& order);
 
 /// Data (input and output alike) is area 0, scratch area i is area i + 1.
 inline std::size_t area(const Block& block) {
@@ -103,7 +109,10 @@ inline bool receives(const Step& step) { return step.kind == StepKind::recv || s
 
 /// check_plans() that notes at which other counts it would succeed; counts are uniform, if there is a path.
 Result<CheckReport> check_plans(std::span<const Plan> plans, const Counts& counts, ReduceOp op, WorkLimit* limit,
-                                PathCondition* path);
+                                PathCondition* path, ScratchReuse scratch_reuse);
+
+/// "rank 1, step 3 (send to rank 2: ...)"
+std::string place_text(const World& world, StepRef ref);
 
 /// An error: "plan of rank 1 (ring): what".
 Status broken_plan(const Plan& plan, const std::string& what);

@@ -110,11 +110,11 @@ bool right_one_by_one(const std::vector<Plan>& plans, const std::string& what) {
   check::LinearForms forms(nullptr);
   std::vector<std::optional<check::PathCondition>> paths(counts);
   for (std::size_t count = 0; count < counts; ++count)
-    for (const bool keeps_all : {false, true}) {
-      check::PathCondition path(forms, keeps_all);
-      if (!paths[count] && check::check_plans(plans, count, ReduceOp::sum, nullptr, &path)) paths[count] = path;
+    for (const auto reuse : {check::ScratchReuse::forgets, check::ScratchReuse::keeps}) {
+      check::PathCondition path(forms);
+      if (!paths[count] && check::check_plans(plans, count, ReduceOp::sum, nullptr, &path, reuse)) paths[count] = path;
       const bool right = check_plans(plans, count, ReduceOp::sum).has_value();
-      EXPECT_TRUE(!keeps_all || right == paths[count].has_value()) << what;
+      EXPECT_TRUE(reuse == check::ScratchReuse::forgets || right == paths[count].has_value()) << what;
     }
   for (std::size_t other = 0; other < counts; ++other) {
     if (paths[other]) continue;

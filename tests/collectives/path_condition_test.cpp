@@ -24,7 +24,7 @@ class PathConditionOf : public ::testing::Test {
   }
 
   LinearForms forms{nullptr};
-  PathCondition path{forms, true};
+  PathCondition path{forms};
   Position whole{8, forms.counts(1)};
   Position half{4, forms.begin_of_part(1, 2, whole.form)};
   Position quarters{4, forms.begin_of_part(2, 4, whole.form)};
@@ -74,7 +74,7 @@ TEST_F(PathConditionOf, operands_that_end_together) {
 }
 
 TEST_F(PathConditionOf, a_memory_that_is_empty) {
-  PathCondition of_nothing(forms, true);
+  PathCondition of_nothing(forms);
   EXPECT_TRUE(Memory().read({{4, half.form}, {4, quarters.form}}, &of_nothing).empty());
   std::vector<std::int64_t> values;
   forms.evaluate(6, values);
@@ -84,7 +84,7 @@ TEST_F(PathConditionOf, a_memory_that_is_empty) {
 // At 4 k + 2, half is 2 k + 1 and two quarters are 2 k + 2.
 TEST_F(PathConditionOf, holds_from_some_k_to_another) {
   const auto until = [&](FormId a, FormId b, std::uint64_t rest, std::uint64_t period, std::int64_t k) {
-    PathCondition condition(forms, true);
+    PathCondition condition(forms);
     condition.at_most(a, b);
     std::vector<std::int64_t> values, slopes;
     forms.evaluate(rest, values);

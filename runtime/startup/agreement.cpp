@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "runtime/startup/agreed_lengths.hpp"
+
 namespace fabring {
 namespace {
 

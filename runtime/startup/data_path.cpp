@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "runtime/base/wire.hpp"
+#include "runtime/startup/common_network.hpp"
 #include "runtime/startup/provider_agreement.hpp"
 #include "transports/joint/joint_endpoint.hpp"
 #include "transports/shm/shm_endpoint.hpp"

@@ -1,18 +1,11 @@
 #include "runtime/startup/identity.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
-#include <functional>
-#include <limits>
 
-#include "collectives/tiling.hpp"
-#include "runtime/base/rank_list.hpp"
-#include "runtime/base/settings.hpp"
 #include "runtime/base/wire.hpp"
 #include "runtime/startup/machine_file.hpp"
-#include "runtime/startup/provider_agreement.hpp"
 #include "topology/cpus.hpp"
 #include "topology/host_identity.hpp"
 
@@ -22,12 +15,6 @@ constexpr std::size_t most_text = 256;
 constexpr std::size_t most_reason = 2048;
 constexpr std::size_t most_list = 8192;  // of rules, or of processors: cut short they would mean something else
 constexpr std::size_t most_transports = 8;
-constexpr std::size_t page = 4096;
-
-bool is_one_node(const std::vector<int>& node_of) {
-  return std::adjacent_find(node_of.begin(), node_of.end(), std::not_equal_to<>()) == node_of.end();
-}
-
 }  // namespace
 
 std::string Identity::encode() const {
@@ -137,115 +124,6 @@ int ranks_beside(const std::vector<Identity>& ranks, Rank self) {
 bool on_one_host(const std::vector<Identity>& ranks) {
   return std::all_of(ranks.begin(), ranks.end(),
                      [&](const Identity& rank) { return rank.fingerprint == ranks[0].fingerprint; });
-}
-
-std::size_t segment_of(const std::vector<Identity>& ranks) {
-  constexpr std::size_t smallest = 64;  // as the setting's
-  std::size_t segment = static_cast<std::size_t>(ranks[0].segment_bytes);
-  if (segment != 0) return segment;
-  for (const Identity& rank : ranks) {
-    const std::size_t fits = std::max(static_cast<std::size_t>(rank.scratch_bytes) / (2 * ranks.size()), smallest);
-    if (rank.scratch_bytes != 0 && fits < TilingRules().segment_bytes && (segment == 0 || fits < segment))
-      segment = fits;
-  }
-  return segment;
-}
-
-std::size_t least_scratch_of(const std::vector<Identity>& ranks) {
-  std::size_t least = std::numeric_limits<std::size_t>::max();
-  for (const Identity& rank : ranks)
-    least =
-        std::min(least, rank.scratch_bytes != 0 ? static_cast<std::size_t>(rank.scratch_bytes) : scratch_budget({}));
-  return least;
-}
-
-std::size_t long_segment_of(const std::vector<Identity>& ranks) {
-  if (ranks[0].segment_bytes != 0 || on_one_host(ranks)) return 0;
-  return std::min(least_scratch_of(ranks), scratch_budget({})) / (2 * most_reduce_slots);
-}
-
-std::size_t longest_lent(const Config& config, GpuUse use) {
-  if (use == GpuUse::none || config.gpu_path == "staged") return 0;
-  // In memory of the host messages of 1 MiB cost a fifth more than the usual ones, longer ones twice as much.
-  const std::size_t most = (use == GpuUse::begun ? std::size_t{8} : 1) << 20;
-  const auto ranks = static_cast<std::size_t>(config.world_size);
-  const std::size_t fits = std::min({most, scratch_budget(config) / (2 * ranks), staging_budget(config) / (3 * ranks)});
-  return fits > TilingRules().segment_bytes ? fits / page * page : 0;
-}
-
-std::size_t lent_segment_of(const std::vector<Identity>& ranks, const std::vector<int>& node_of) {
-  if (ranks[0].segment_bytes != 0 || !is_one_node(node_of)) return 0;
-  std::uint64_t least = ranks[0].lent_bytes;
-  for (const Identity& rank : ranks) least = std::min(least, rank.lent_bytes);
-  return least > TilingRules().segment_bytes ? static_cast<std::size_t>(least) : 0;
-}
-
-bool would_lend(const Config& config, GpuUse use, bool has_kernels) {
-  return use == GpuUse::begun && has_kernels && config.gpu_path != "staged";
-}
-
-bool all_lend(const std::vector<Identity>& ranks, const std::vector<int>& node_of) {
-  return is_one_node(node_of) &&
-         std::all_of(ranks.begin(), ranks.end(), [](const Identity& rank) { return rank.lends; });
-}
-
-std::size_t unasked_limit_of(const std::vector<Identity>& ranks, const std::vector<int>& node_of) {
-  return ranks[0].segment_bytes == 0 && all_lend(ranks, node_of) ? unasked_between_gpus : 0;
-}
-
-static bool in_one_process(const std::vector<Identity>& ranks) {
-  return std::all_of(ranks.begin(), ranks.end(), [&](const Identity& rank) {
-    return rank.pid == ranks[0].pid && rank.fingerprint == ranks[0].fingerprint;
-  });
-}
-
-Result<std::string> common_network(const std::vector<Identity>& ranks) {
-  for (const std::string& candidate : ranks[0].usable) {
-    if (candidate == "fabric" && !one_provider(ranks)) continue;
-    if (candidate == "shm" || (candidate == "inproc" && !in_one_process(ranks))) continue;
-    const bool all = std::all_of(ranks.begin(), ranks.end(), [&](const Identity& rank) {
-      return std::find(rank.usable.begin(), rank.usable.end(), candidate) != rank.usable.end();
-    });
-    if (all) return candidate;
-  }
-  // Ranks of a host that can use the same, together.
-  std::vector<std::pair<std::string, std::vector<Rank>>> groups;
-  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
-    const Identity& one = ranks[rank];
-    if (!one.usable.empty() && one.unusable.empty()) continue;
-    const std::string what = fmt::format("(host {}) can use {}{}", one.host,
-                                         one.usable.empty() ? "none" : fmt::format("{}", fmt::join(one.usable, ", ")),
-                                         one.unusable.empty() ? "" : ": " + one.unusable);
-    const auto same = std::find_if(groups.begin(), groups.end(), [&](const auto& g) { return g.first == what; });
-    if (same != groups.end())
-      same->second.push_back(static_cast<Rank>(rank));
-    else if (groups.size() < 4)
-      groups.push_back({what, {static_cast<Rank>(rank)}});
-  }
-  std::vector<std::string> reasons;
-  reasons.reserve(groups.size());
-  for (const auto& [what, which] : groups) reasons.push_back(rank_list(which) + " " + what);
-  const std::string& wanted = ranks[0].transports;
-  if (!one_provider(ranks))
-    return Status(
-        ErrorCode::unavailable,
-        fmt::format("no network of FABRING_TRANSPORT='{}' works on every rank: libfabric's provider is not the "
-                    "same on all: {}; set FABRING_PROVIDER alike on all ranks, install the same libfabric, "
-                    "give every host its EFA devices (containers: /dev/infiniband), or add tcp to "
-                    "FABRING_TRANSPORT",
-                    wanted, different_providers(ranks)));
-  std::string why =
-      fmt::format("no network of FABRING_TRANSPORT='{}' works on every rank: {}", wanted, fmt::join(reasons, "; "));
-  if (reasons.empty())
-    why = fmt::format(
-        "FABRING_TRANSPORT='{}' names no network that works, and shared memory reaches the ranks of one "
-        "host only; add fabric or tcp",
-        wanted);
-  if (reasons.empty() && wanted == "inproc")
-    why =
-        "FABRING_TRANSPORT=inproc is for ranks that are threads of one process, and these are several processes; add "
-        "shm, fabric or tcp";
-  return Status(ErrorCode::unavailable, why);
 }
 
 }  // namespace fabring

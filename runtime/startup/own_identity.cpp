@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "fabring/version.hpp"
+#include "runtime/startup/agreed_lengths.hpp"
 #include "topology/cpus.hpp"
 #include "topology/host_identity.hpp"
 

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "runtime/startup/agreed_lengths.hpp"
+#include "runtime/startup/common_network.hpp"
 #include "runtime/startup/home_core.hpp"
 #include "runtime/startup/machine_choice.hpp"
 #include "tests/fuzz/round_trip.hpp"

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from fabring import _core
 from fabring.arrays import View, empty, view
 from fabring.errors import InvalidArgumentError, UnsupportedError
-from fabring.order import stream_of
+from fabring.streams import stream_of
 
 ANY_SOURCE = -1
 ANY_TAG = -1

@@ -6,8 +6,8 @@ from typing import Any
 
 from fabring import _core
 from fabring.errors import TimeoutError
-from fabring.order import stream_of
 from fabring.requests import Received, Request
+from fabring.streams import stream_of
 
 
 class Work:

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "collectives/tiling.hpp"
+#include "runtime/startup/agreed_lengths.hpp"
 #include "runtime/startup/data_path.hpp"
 
 namespace fabring {

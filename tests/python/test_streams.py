@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import pytest
 
 from fabring.arrays import View
-from fabring.order import stream_of
 from fabring.requests import Request
+from fabring.streams import stream_of
 from fabring.work import Prepared
 
 

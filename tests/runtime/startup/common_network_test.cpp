@@ -1,0 +1,85 @@
+// The network that all ranks can use, or who cannot use what.
+
+#include "runtime/startup/common_network.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "runtime/startup/provider_agreement.hpp"
+
+namespace fabring {
+namespace {
+
+TEST(CommonNetwork, is_inproc_only_where_all_ranks_are_one_process) {
+  std::vector<Identity> ranks(2);
+  for (Identity& rank : ranks) {
+    rank.usable = {"inproc", "tcp"};
+    rank.pid = 7;
+  }
+  EXPECT_EQ(*common_network(ranks), "inproc");
+  ranks[1].pid = 8;
+  EXPECT_EQ(*common_network(ranks), "tcp");
+  for (Identity& rank : ranks) {
+    rank.usable = {"inproc"};
+    rank.transports = "inproc";
+  }
+  const auto none = common_network(ranks);
+  ASSERT_FALSE(none);
+  EXPECT_NE(none.error().message().find("threads of one process"), std::string::npos) << none.error().message();
+  ranks[1].pid = 7;
+  ranks[1].fingerprint = "another host";
+  EXPECT_FALSE(common_network(ranks)) << "the same number on another host is another process";
+}
+
+// Four ranks on two hosts; the second host has lost its EFA devices.
+std::vector<Identity> with_efa_on_one_host(const char* provider_elsewhere) {
+  std::vector<Identity> ranks(4);
+  for (std::size_t rank = 0; rank < 4; ++rank) {
+    ranks[rank].host = rank < 2 ? "a" : "b";
+    ranks[rank].transports = "auto";
+    ranks[rank].usable = {"fabric", "tcp"};
+    ranks[rank].provider = rank < 2 ? "efa" : provider_elsewhere;
+  }
+  return ranks;
+}
+
+TEST(CommonNetwork, is_not_libfabric_where_its_provider_differs) {
+  const auto alike = with_efa_on_one_host("efa");
+  EXPECT_EQ(*common_network(alike), "fabric");
+  EXPECT_EQ(why_not_fabric(alike, "fabric"), "");
+
+  auto differ = with_efa_on_one_host("tcp");
+  EXPECT_EQ(*common_network(differ), "tcp");
+  const std::string why = why_not_fabric(differ, "tcp");
+  EXPECT_NE(why.find("EFA on ranks 0 and 1 (host a); native TCP on ranks 2 and 3 (host b)"), why.npos) << why;
+  EXPECT_NE(why.find("FABRING_PROVIDER=tcp"), why.npos) << why;
+
+  for (Identity& rank : differ) {
+    rank.transports = "fabric";
+    rank.usable = {"fabric"};
+  }
+  const auto none = common_network(differ);
+  ASSERT_FALSE(none);
+  EXPECT_NE(none.error().message().find("native TCP on ranks 2 and 3 (host b)"), std::string::npos)
+      << none.error().message();
+
+  for (Identity& rank : differ) rank.transports = "tcp,fabric";
+  EXPECT_EQ(why_not_fabric(differ, "tcp"), "") << "tcp was asked for first";
+}
+
+TEST(CommonNetwork, says_who_cannot_use_the_efa_that_others_have) {
+  auto ranks = with_efa_on_one_host("");
+  for (std::size_t rank = 2; rank < 4; ++rank) {
+    ranks[rank].usable = {"tcp"};
+    ranks[rank].unusable = "fabric: FI_PROVIDER=efa hides all others";
+  }
+  EXPECT_EQ(*common_network(ranks), "tcp");
+  EXPECT_TRUE(some_have_efa(ranks));
+  const std::string why = why_not_fabric(ranks, "tcp");
+  EXPECT_NE(why.find("none on ranks 2 and 3 (host b): fabric: FI_PROVIDER=efa hides"), why.npos) << why;
+}
+
+}  // namespace
+}  // namespace fabring

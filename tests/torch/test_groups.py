@@ -45,6 +45,18 @@ def test_groups_share_one_engine():
     run(3, many_groups)
 
 
+def with_a_setting(rank, size, name, value):
+    os.environ[name] = value
+    store = dist.PrefixStore("again", dist.distributed_c10d._get_default_store())
+    return fabring.torch._backend.setting(fabring.torch._backend.create(store, rank, size, 60, "again", []), name)
+
+
+def test_the_longest_setting_is_told_whole():
+    rules = ",".join([f"allreduce:{kib}K:ring" for kib in range(1000, 1048)] + ["allreduce:1:ring"])
+    assert len(rules) == 1024, "all that a setting takes"
+    assert run(2, with_a_setting, "FABRING_ALGORITHM", rules) == [rules, rules]
+
+
 def again(rank, size):
     for life in range(3):
         tensor = torch.tensor([life])

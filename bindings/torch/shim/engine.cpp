@@ -8,6 +8,7 @@
 #include <mutex>
 #include <utility>
 
+#include "bindings/whole_text.hpp"
 #include "config.hpp"
 #include "engine_store.hpp"
 #include "failure.hpp"
@@ -172,12 +173,11 @@ fabring_comm* SharedEngine::world() const {
 }
 
 std::string SharedEngine::setting(const std::string& name) const {
-  std::string text(1024, '\0');
-  std::size_t needed = 0;
-  fabring_error error = FABRING_ERROR_INIT;
-  check(fabring_engine_setting(handle_, name.c_str(), text.data(), text.size(), &needed, &error), error);
-  text.resize(std::min(needed, text.size() - 1));
-  return text;
+  return fabring::bindings::whole_text(
+      [&](char* to, std::size_t size, std::size_t* needed, fabring_error* error) {
+        return fabring_engine_setting(handle_, name.c_str(), to, size, needed, error);
+      },
+      check);
 }
 
 std::chrono::milliseconds SharedEngine::longest_leave() {

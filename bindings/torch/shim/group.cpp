@@ -3,12 +3,12 @@
 #include <c10/util/Exception.h>
 #include <c10/util/StringUtil.h>
 
-#include <algorithm>
 #include <chrono>
 #include <mutex>
 #include <numeric>
 #include <set>
 
+#include "bindings/whole_text.hpp"
 #include "engine.hpp"
 #include "failure.hpp"
 #include "first_rank.hpp"
@@ -162,12 +162,11 @@ std::int64_t Group::job_rank(std::int32_t engine_rank) const {
 }
 
 std::string Group::report() const {
-  std::string text(8192, '\0');
-  std::size_t needed = 0;
-  fabring_error error = FABRING_ERROR_INIT;
-  check(fabring_engine_report(engine_->handle(), text.data(), text.size(), &needed, &error), error);
-  text.resize(std::min(needed, text.size() - 1));
-  return text;
+  return fabring::bindings::whole_text(
+      [&](char* to, std::size_t size, std::size_t* needed, fabring_error* error) {
+        return fabring_engine_report(engine_->handle(), to, size, needed, error);
+      },
+      check);
 }
 
 std::string Group::setting(const std::string& name) const { return engine_->setting(name); }

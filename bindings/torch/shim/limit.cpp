@@ -7,7 +7,9 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "bindings/whole_text.hpp"
 #include "config.hpp"
+#include "failure.hpp"
 
 namespace fabring_torch {
 namespace {
@@ -42,9 +44,11 @@ Limit rendezvous_limit(std::chrono::milliseconds group_timeout) {
   if (given == nullptr) return {group_timeout, false};
   Config config;
   config.set(setting, given);
-  std::string text(64, '\0');
-  check(fabring_config_get(config.handle, setting, text.data(), text.size(), nullptr, &config.error), config.error);
-  text.resize(text.find('\0'));
+  const std::string text = fabring::bindings::whole_text(
+      [&](char* to, std::size_t size, std::size_t* needed, fabring_error* error) {
+        return fabring_config_get(config.handle, setting, to, size, needed, error);
+      },
+      check);
   if (const auto time = duration_of(text)) return {*time, true};
   TORCH_CHECK(false, "fabring: ", setting, " is '", given, "', which reads '", text, "'");
 }

@@ -62,8 +62,10 @@ fabring_engine* meet(EngineStore& store, int rank, int size, std::chrono::millis
   std::rethrow_exception(exception_of(config.error, more.c_str()));
 }
 
-// The process of the job's rank 0 may have the store that tells the others of this.
-void part(const Keys& keys, std::size_t rank, const std::vector<std::int64_t>& global_ranks) {
+// The process of the job's rank 0 may have the store that tells the others of this: it stays for them, who say that
+// they have heard.
+void wait_until_failure_is_heard(const StoreKeys& keys, std::size_t rank,
+                                 const std::vector<std::int64_t>& global_ranks) {
   const auto heard = [&keys](std::size_t who) { return keys.name(c10::str("heard/", who)); };
   if (global_ranks[rank] != 0) return say_heard(keys.store(), heard(rank));
   std::vector<std::string> others;
@@ -74,38 +76,14 @@ void part(const Keys& keys, std::size_t rank, const std::vector<std::int64_t>& g
 
 }  // namespace
 
-// ---- Keys ---------------------------------------------------------------------------------------------------------
-
-Keys::Keys(c10::intrusive_ptr<c10d::Store> store, std::string prefix)
-    : store_(std::move(store)), prefix_(std::move(prefix)) {}
-
-void Keys::put(const std::string& key, const std::string& value) const { store_->set(name(key), value); }
-
-bool Keys::wait(const std::string& key, std::chrono::milliseconds limit) const {
-  const std::string full = name(key);
-  if (limit.count() == 0) return store_->check({full});
-  try {
-    store_->wait({full}, limit);
-    return true;
-  } catch (const std::exception&) {  // stores differ in how they say that time ran out; a lost one fails again
-    return store_->check({full});
-  }
-}
-
-std::string Keys::get(const std::string& key) const { return store_->get_to_str(name(key)); }
-
-std::int64_t Keys::count(const std::string& key, std::int64_t add) const { return store_->add(name(key), add); }
-
-// ---- SharedEngine -------------------------------------------------------------------------------------------------
-
-SharedEngine::Joined SharedEngine::create(const Keys& keys, int rank, int size, std::chrono::milliseconds timeout,
+SharedEngine::Joined SharedEngine::create(const StoreKeys& keys, int rank, int size, std::chrono::milliseconds timeout,
                                           std::vector<std::int64_t> global_ranks, std::string token) {
   EngineStore store(keys);
   fabring_engine* handle = nullptr;
   try {
     handle = meet(store, rank, size, timeout);
   } catch (const std::exception&) {
-    if (store.failure().empty()) part(keys, static_cast<std::size_t>(rank), global_ranks);
+    if (store.failure().empty()) wait_until_failure_is_heard(keys, static_cast<std::size_t>(rank), global_ranks);
     throw;
   }
   std::shared_ptr<SharedEngine> made(new SharedEngine(keys, handle, std::move(global_ranks), std::move(token)));

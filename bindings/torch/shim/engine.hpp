@@ -2,8 +2,6 @@
 // SharedEngine: an engine and what is known about it in this process. It lives as long as a group that uses it, and
 // says goodbye to the other ranks when nothing keeps it in the job any more.
 
-#include <torch/csrc/distributed/c10d/Store.hpp>
-
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -13,30 +11,9 @@
 #include "fabring/fabring.h"
 #include "process.hpp"
 #include "stay.hpp"
+#include "store_keys.hpp"
 
 namespace fabring_torch {
-
-/// Keys of a store that belong to one group, and to one of several lives of it: a rank that comes back after
-/// destroy_process_group, or that is started again, finds the keys of before. `prefix` has what tells them apart.
-class Keys {
- public:
-  Keys(c10::intrusive_ptr<c10d::Store> store, std::string prefix);
-
-  void put(const std::string& key, const std::string& value) const;
-  /// False when nobody has put it within `limit`; 0 only looks.
-  bool wait(const std::string& key, std::chrono::milliseconds limit) const;
-  std::string get(const std::string& key) const;
-  /// Adds to a counter that all ranks share, and returns it.
-  std::int64_t count(const std::string& key, std::int64_t add) const;
-
-  c10d::Store& store() const { return *store_; }
-  /// What a key is called in store().
-  std::string name(const std::string& key) const { return prefix_ + key; }
-
- private:
-  const c10::intrusive_ptr<c10d::Store> store_;
-  const std::string prefix_;
-};
 
 class SharedEngine {
  public:
@@ -46,7 +23,7 @@ class SharedEngine {
   };
   /// Meets the ranks by the store. `token` names it in this process and on the others. Where it fails, on any rank, all
   /// hear why.
-  static Joined create(const Keys& keys, int rank, int size, std::chrono::milliseconds timeout,
+  static Joined create(const StoreKeys& keys, int rank, int size, std::chrono::milliseconds timeout,
                        std::vector<std::int64_t> global_ranks, std::string token);
   /// The living engine of this name; null if there is none.
   static std::shared_ptr<SharedEngine> find(const std::string& token);
@@ -80,13 +57,13 @@ class SharedEngine {
   static void leave_all();
 
  private:
-  SharedEngine(const Keys& keys, fabring_engine* handle, std::vector<std::int64_t> global_ranks, std::string token)
+  SharedEngine(const StoreKeys& keys, fabring_engine* handle, std::vector<std::int64_t> global_ranks, std::string token)
       : keys_(keys), handle_(handle), global_ranks_(std::move(global_ranks)), token_(std::move(token)) {}
   /// For a group of these ranks?
   bool serves(const std::vector<std::int64_t>& global_ranks) const;
 
   const Origin origin_;
-  const Keys keys_;
+  const StoreKeys keys_;
   fabring_engine* handle_;
   const std::vector<std::int64_t> global_ranks_;  // of the engine's ranks
   const std::string token_;

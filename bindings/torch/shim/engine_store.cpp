@@ -3,8 +3,8 @@
 #include <chrono>
 #include <cstring>
 
-#include "engine.hpp"
 #include "lost_store.hpp"
+#include "store_keys.hpp"
 
 namespace fabring_torch {
 

@@ -10,12 +10,12 @@
 
 namespace fabring_torch {
 
-class Keys;
+class StoreKeys;
 
 class EngineStore {
  public:
   /// Keeps the keys by reference.
-  explicit EngineStore(const Keys& keys) : keys_(keys) {}
+  explicit EngineStore(const StoreKeys& keys) : keys_(keys) {}
   EngineStore(const EngineStore&) = delete;
   EngineStore& operator=(const EngineStore&) = delete;
 
@@ -29,7 +29,7 @@ class EngineStore {
   static std::int32_t get(void* self, const char* key, std::uint64_t nanoseconds, void* value, std::size_t capacity,
                           std::size_t* size);
 
-  const Keys& keys_;
+  const StoreKeys& keys_;
   std::string failure_;
 };
 

@@ -18,6 +18,7 @@
 #include "places.hpp"
 #include "polling.hpp"
 #include "roll_call.hpp"
+#include "store_keys.hpp"
 
 namespace fabring_torch {
 namespace {
@@ -121,7 +122,7 @@ Membership Group::open(const GroupRequest& request) {
       ranks.resize(static_cast<std::size_t>(request.size));
       std::iota(ranks.begin(), ranks.end(), 0);
     }
-    const Keys keys(request.store, c10::str("fabring/", decision.token, "/"));
+    const StoreKeys keys(request.store, c10::str("fabring/", decision.token, "/"));
     joined = SharedEngine::create(keys, request.rank, request.size, request.timeout, std::move(ranks), decision.token);
     comm = joined.engine->world();
   } else {

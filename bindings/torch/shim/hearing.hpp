@@ -1,6 +1,6 @@
 #pragma once
-// Bad news that is told by the store: who tells it may be the process that has the store, and about to end with it. So
-// it stays until the others have said that they know, for a bounded time, as one of them may be dead.
+// What is told by the store, bad news above all: who tells it may be the process that has the store, and about to end
+// with it. So it stays until the others have said that they know, for a bounded time, as one of them may be dead.
 
 #include <torch/csrc/distributed/c10d/Store.hpp>
 

@@ -2,6 +2,8 @@
 
 #include <c10/util/StringUtil.h>
 
+#include "engine.hpp"
+
 namespace fabring_torch {
 
 std::vector<Place> places(const GroupRequest& request) {
@@ -12,7 +14,7 @@ std::vector<Place> places(const GroupRequest& request) {
   for (const std::string& token : SharedEngine::tokens(request.global_ranks)) {
     const std::int64_t number =
         request.keys_are_new ? 0 : request.store->add(c10::str("fabring/opened/", token, "/", self), 1);
-    found.push_back({token, number, Keys(request.store, c10::str("fabring/", token, "/", number, "/"))});
+    found.push_back({token, number, StoreKeys(request.store, c10::str("fabring/", token, "/", number, "/"))});
   }
   return found;
 }

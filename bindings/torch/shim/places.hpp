@@ -7,15 +7,15 @@
 #include <string>
 #include <vector>
 
-#include "engine.hpp"
 #include "group.hpp"
+#include "store_keys.hpp"
 
 namespace fabring_torch {
 
 struct Place {
   std::string token;  ///< of the engine
   std::int64_t number = 0;
-  Keys keys;
+  StoreKeys keys;
 };
 
 /// One for each living engine that has all ranks of the group; usually there is one, or none for a job's first group.

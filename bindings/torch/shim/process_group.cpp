@@ -114,8 +114,8 @@ c10d::ErrorType ProcessGroup::getError() {
 c10::intrusive_ptr<c10d::Backend> ProcessGroup::split(const c10::intrusive_ptr<c10d::Store>& /*store*/,
                                                       const std::vector<int>& ranks,
                                                       const c10::intrusive_ptr<Options>& options) {
-  return part(ranks, options ? options->group_name : request_.name + "/split",
-              options ? options->timeout : timeout_.load());
+  return make_subgroup(ranks, options ? options->group_name : request_.name + "/split",
+                       options ? options->timeout : timeout_.load());
 }
 
 c10::intrusive_ptr<c10d::Backend> ProcessGroup::shrink(const std::vector<std::int64_t>& ranks_to_exclude, int flags,
@@ -128,11 +128,11 @@ c10::intrusive_ptr<c10d::Backend> ProcessGroup::shrink(const std::vector<std::in
   TORCH_CHECK_VALUE(std::find(left.begin(), left.end(), rank_) != left.end(), "fabring: shrink: rank ", rank_,
                     " is to be left out and must not call it");
   if ((flags & abort_first) != 0) abort();
-  return part(left, request_.name + "/shrunk", options ? options->timeout : timeout_.load());
+  return make_subgroup(left, request_.name + "/shrunk", options ? options->timeout : timeout_.load());
 }
 
-c10::intrusive_ptr<c10d::Backend> ProcessGroup::part(const std::vector<int>& ranks, std::string name,
-                                                     std::chrono::milliseconds timeout) {
+c10::intrusive_ptr<c10d::Backend> ProcessGroup::make_subgroup(const std::vector<int>& ranks, std::string name,
+                                                              std::chrono::milliseconds timeout) {
   origin_.check();
   const auto self = std::find(ranks.begin(), ranks.end(), rank_);
   if (self == ranks.end()) return nullptr;

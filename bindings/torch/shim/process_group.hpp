@@ -1,6 +1,7 @@
 #pragma once
 // ProcessGroup: the c10d backend "fabring". Every method checks what it is given, describes it as operations of
-// fabring.h and hands them to a Work; collectives.cpp has those that move or reduce, messages.cpp the rest.
+// fabring.h and hands them to a Work; collectives.cpp has those that move or reduce, messages.cpp and
+// monitored_barrier.cpp the rest.
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
@@ -65,6 +66,8 @@ class ProcessGroup final : public c10d::Backend {
   WorkPointer recv(Tensors& tensors, int from, int tag) override;
   WorkPointer recvAnysource(Tensors& tensors, int tag) override;
   WorkPointer barrier(const c10d::BarrierOptions& options) override;
+
+  // monitored_barrier.cpp
   void monitoredBarrier(const c10d::BarrierOptions& options, bool wait_for_all) override;
 
   // process_group.cpp
@@ -103,7 +106,8 @@ class ProcessGroup final : public c10d::Backend {
   WorkPointer start(Task task, bool asynchronous, bool counts = true);
   void check_root(std::int64_t root, const char* title) const;
   /// A group of these ranks of this one, which alone call it; null if this rank is none of them.
-  c10::intrusive_ptr<Backend> part(const std::vector<int>& ranks, std::string name, std::chrono::milliseconds timeout);
+  c10::intrusive_ptr<Backend> make_subgroup(const std::vector<int>& ranks, std::string name,
+                                            std::chrono::milliseconds timeout);
   void add_allgather(Task& task, const Tensors& outputs, const at::Tensor& input,
                      std::chrono::milliseconds timeout) const;
   void add_allgather(Task& task, const at::Tensor& output, const at::Tensor& input,

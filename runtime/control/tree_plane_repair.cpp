@@ -130,7 +130,6 @@ TreePlane::Link& TreePlane::open_link(Rank peer, std::unique_ptr<net::Stream> st
   }
   Link& link = *found;
   link.state = state;
-  link.silence_noted = false;
   link.last_heard = std::chrono::steady_clock::now();
   link.stream = FrameStream::open(
       loop_, std::move(stream), control::most_payload_bytes,

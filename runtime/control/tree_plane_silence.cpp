@@ -69,6 +69,8 @@ bool TreePlane::silence_told(const control::Silence& silence, std::string_view p
   return true;
 }
 
+// Parts of the tree that join again tell each other of silences, also of those that both know or that have ended in a
+// loss: who reads the log was told.
 void TreePlane::note_silence(const control::Silence& silence) {
   std::string name;
   {
@@ -77,8 +79,7 @@ void TreePlane::note_silence(const control::Silence& silence) {
     if (silence.ms > 0)
       silent_[silence.rank] = {std::chrono::steady_clock::now() - std::chrono::milliseconds(silence.ms),
                                silence.observer};
-    else if (!known)
-      return;
+    if (known == (silence.ms > 0) || given_up(silence.rank)) return;
     name = who_locked(silence.rank);
   }
   // In a large world this would be as many lines as there are ranks.
@@ -89,7 +90,7 @@ void TreePlane::note_silence(const control::Silence& silence) {
           : fmt::format(
                 "{} has been silent for {}: its process is stopped, or its host cannot be reached; it is given "
                 "up after {} (FABRING_SILENCE_TIMEOUT)",
-                name, duration_text(options_.note_silence_after), duration_text(config_.silence_timeout));
+                name, duration_text(std::chrono::milliseconds(silence.ms)), duration_text(config_.silence_timeout));
   log_.write(to_be_seen ? LogLevel::warning : LogLevel::info, text);
 }
 

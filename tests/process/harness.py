@@ -303,6 +303,26 @@ def require_error(rank, code, culprit=None, words=()):
     return first
 
 
+def suspected(line, *victims):
+    """It names one of these ranks as silent."""
+    return "it is given up after" in line and any(re.search(rf"\brank {victim}\b", line) for victim in victims)
+
+
+def named_after(rank, since, *victims):
+    """Seconds until it has named one of the silent ranks. Neighbours on the control plane hear it themselves, the others are
+    told."""
+    with rank.changed:
+        rank.changed.wait_for(lambda: rank.exit_code is not None or
+                              any(suspected(line, *victims) for _, line in rank.log), 12 * slowness)
+        return min((when - since for when, line in rank.log if suspected(line, *victims)), default=99.0)
+
+
+def require_named_once(rank, victim):
+    """Of a rank that has ended."""
+    lines = [line for _, line in rank.log if suspected(line, victim)]
+    require(len(lines) == 1, f"rank {rank.number} named rank {victim} as silent {len(lines)} times: {lines}")
+
+
 def ranks_named(text):
     """All ranks that a text speaks of, in lists too: "rank 2 of 3", "ranks 1, 3 and 5-7 of 9"."""
     item = r"\d+(?:-\d+)?"

@@ -8,6 +8,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <future>
 #include <set>
 
 #include "tests/runtime/control/control_world.hpp"
@@ -102,6 +103,28 @@ TEST(ControlBreak, OfThePairOfWhichOneHasNoOtherParentNeitherIsLost) {
   ::close(copy);
   world.each([&](Rank rank) { EXPECT_TRUE(world.plane(rank).leave(patience).ok()) << rank; });
   for (const Rank rank : {0, 1}) EXPECT_EQ(world.of(rank).count(), 0u);
+}
+
+// It stands still, and the connection breaks meanwhile.
+TEST(ControlBreak, AParentThatWasSilentIsNotAnyMoreWhenItTakesItsChildBack) {
+  BreakingWorld world(2);
+  world.options.heartbeat = 20ms;
+  world.options.note_silence_after = 200ms;
+  world.start();
+  std::promise<void> go_on;
+  world.plane(0).after(0ms, [until = go_on.get_future().share()] { until.wait(); });
+  const auto is_silent = [&](bool silent) {
+    const auto end = steady_clock::now() + patience;
+    while ((world.plane(1).silent_for(0) > 0ms) != silent && steady_clock::now() < end) std::this_thread::yield();
+    return world.plane(1).silent_for(0) > 0ms;
+  };
+  EXPECT_TRUE(is_silent(true));
+  const int copy = world.break_unnoticed(0);
+  go_on.set_value();
+  EXPECT_TRUE(world.has_joined_again());
+  EXPECT_FALSE(is_silent(false));
+  ::close(copy);
+  EXPECT_EQ(world.of(1).count(), 0u);
 }
 
 // Both notice: the child is given up unless it is back before that, and never the parent.

@@ -14,6 +14,8 @@ namespace fabring {
 namespace {
 
 using namespace testing_support;
+using testing::ElementsAre;
+using testing::HasSubstr;
 
 // Of two children of a rank that has died one notices first, and asks the other to be its parent. What it tells of
 // third ranks has come by the one that has gone; it is no nonsense, although the other still believes that one there.
@@ -31,6 +33,34 @@ TEST(ControlOrder, WhoNoticesFirstThatTheirParentHasGoneIsWelcomeWithWhatItKnows
   puppet.say(Message::failure, control::encode(Failure{ErrorCode::aborted, -1, 2, 3, "still heard"}));
   puppet.run_until([&] { return world.of(1).count() != 0; });
   EXPECT_EQ(world.of(1).first()->text, "still heard");
+}
+
+// Whoever joins tells what it knows, which may be known: of a silent root, each of its children.
+TEST(ControlOrder, ASilenceThatIsToldAgainIsNotedOnceWithItsAgeAndNoneOfARankThatIsLost) {
+  std::mutex mutex;
+  std::vector<std::string> notes;
+  PuppetWorld world(3, 1);
+  world.log = Log(LogLevel::warning, -1, [&](LogLevel, std::string_view line) {
+    const std::lock_guard lock(mutex);
+    if (line.find("it is given up after") != line.npos || line.find("is back") != line.npos) notes.emplace_back(line);
+  });
+  world.start(0);
+  const auto silent = [&](std::uint32_t ms) {
+    world.puppet->say(Message::silence, control::encode(control::Silence{1, 2, ms}));
+  };
+  silent(4200);
+  silent(6000);
+  silent(0);
+  silent(0);
+  silent(5000);
+  world.puppet->say(Message::failure, control::encode(Failure{ErrorCode::peer_lost, 2, 1, 0, "rank 2 is lost"}));
+  silent(0);
+  silent(7000);
+  world.puppet->say(Message::failure, control::encode(Failure{ErrorCode::aborted, -1, 1, 3, "still heard"}));
+  world.puppet->run_until([&] { return world.of(0).count() == 2; });
+  const std::lock_guard lock(mutex);
+  EXPECT_THAT(notes, ElementsAre(HasSubstr("has been silent for 4.2 s"), HasSubstr("is back"),
+                                 HasSubstr("has been silent for 5 s")));
 }
 
 // Beliefs may differ for a while, or for good where one is wrong.

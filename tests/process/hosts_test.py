@@ -122,6 +122,7 @@ def cut_link(options, transport):
             job.wait_event("step", 20)
             cut = time.monotonic()
             network.cut(1)
+            named = [harness.named_after(rank, cut, *((2,) if rank.number < 2 else (0, 1))) for rank in job.ranks]
             ends = []
             for rank in job.ranks:
                 require(rank.wait_exit(20) == 3, f"rank {rank.number} ended with {rank.exit_code}")
@@ -133,7 +134,8 @@ def cut_link(options, transport):
             require(error["rank"] in (0, 1), f"rank 2 blames rank {error['rank']}")
             require(f"rank {error['rank']}" in error["text"], "the text does not name the rank")
             require(min(ends) >= 5 and max(ends) <= 6 + 4 * harness.slowness, f"ended {min(ends):.1f} to {max(ends):.1f} s after the cut")
-            return f"ended {min(ends):.1f} to {max(ends):.1f} s after the cut"
+            require(max(named) <= 5 * harness.slowness, f"named in every log only after {max(named):.1f} s")
+            return f"named after {max(named):.1f} s, ended {min(ends):.1f} to {max(ends):.1f} s after the cut"
 
 
 def main():

@@ -44,9 +44,10 @@ TreePlane::~TreePlane() {
   thread_.join();
 }
 
-Status TreePlane::status_of(const Failure& failure) {
+Status TreePlane::status_of(const Failure& failure) const {
   ErrorContext context;
   context.rank = failure.culprit;
+  if (joined_.is_rank(failure.culprit)) context.host = identities_[static_cast<std::size_t>(failure.culprit)].host;
   return Status(failure.code, failure.text, context);
 }
 
@@ -105,6 +106,7 @@ Status TreePlane::lost_while_gathering_locked() const {
     if ((left_[static_cast<std::size_t>(rank)] != 0 || joined_.is_gone(rank)) && !gather_.has(rank)) {
       ErrorContext context;
       context.rank = rank;
+      context.host = identities_[static_cast<std::size_t>(rank)].host;
       return Status(ErrorCode::peer_lost,
                     fmt::format("{} has left or cannot be reached, the exchange between the ranks cannot be completed",
                                 who_locked(rank)),

@@ -163,9 +163,8 @@ class TreePlane final : public ControlPlane {
   void stop();
   void end_if_closed();
 
-  static Status status_of(const Failure& failure);
-
   // With mutex_ held.
+  Status status_of(const Failure& failure) const;
   std::string who_locked(Rank rank) const;
   std::vector<Rank> not_left_locked() const;
   Status lost_while_gathering_locked() const;

@@ -288,8 +288,8 @@ def require(condition, text):
         raise Failed(text)
 
 
-def require_error(rank, code, culprit=None, words=()):
-    """The first error a rank reported has this code, names this rank and says these words."""
+def require_error(rank, code, culprit=None, words=(), host_known=True):
+    """The first error a rank reported has this code, names this rank and says these words; of a lost rank, its host too."""
     errors = rank.errors()
     require(errors, f"rank {rank.number} reported no error")
     first = errors[0]
@@ -298,6 +298,9 @@ def require_error(rank, code, culprit=None, words=()):
     if culprit is not None:
         require(first["rank"] == culprit, f"rank {rank.number}: the error is about rank {first['rank']}, not {culprit}")
         require(re.search(rf"\brank {culprit}\b", first["text"]), f"rank {rank.number}: the text does not name rank {culprit}")
+    if first["code"] == "peer_lost" and host_known:
+        require(first["host"] and f"(host {first['host']}" in first["text"],
+                f"rank {rank.number}: the error about rank {first['rank']} does not name its host: {first['text']}")
     for word in words:
         require(word in first["text"], f"rank {rank.number}: '{word}' is not in the text")
     return first
@@ -348,23 +351,39 @@ def require_error_of_start(job, rank, victim, killed, limit):
     rank.wait_exit(START_LIMIT + limit + 8)
     require(rank.exit_code == 3, f"rank {rank.number} ended with {rank.exit_code}")
     # Killed before it came, it is missing; rank 0 then cannot be reached at the master's address.
-    error = require_error(rank, ("peer_lost", "timeout", "unavailable"))
+    error = require_error(rank, ("peer_lost", "timeout", "unavailable"), host_known=False)
+    # Hosts are known only once the control plane has formed.
+    require(error["code"] != "peer_lost" or error["host"] or "(host " not in error["text"],
+            f"rank {rank.number}: the host is in the text alone: {error}")
     second_hand = victim not in ranks_named(error["text"])
     if second_hand:
         first = [each for each in job.others(victim, rank.number) if each.number == error["rank"]]
         require(first and first[0].wait_exit(limit + 5) == 3, f"rank {rank.number}: the text does not name rank {victim}")
-        require_error(first[0], "peer_lost", victim)
+        require_error(first[0], "peer_lost", victim, host_known=False)
     bound = (limit + (0 if error["code"] == "peer_lost" else START_LIMIT)) * slowness
     require(rank.exit_time - killed <= bound, f"rank {rank.number} took {rank.exit_time - killed:.3f} s")
     return error, second_hand
 
 
+def quantile(values, share):
+    return sorted(values)[min(len(values) - 1, int(share * len(values)))]
+
+
 def quantiles(values):
-    values = sorted(values)
     if not values:
         return "none"
-    at = lambda share: values[min(len(values) - 1, int(share * len(values)))]
-    return f"n {len(values)}, p50 {at(0.5):.3f}, p99 {at(0.99):.3f}, max {values[-1]:.3f} s"
+    return f"n {len(values)}, p50 {quantile(values, 0.5):.3f}, p99 {quantile(values, 0.99):.3f}, max {max(values):.3f} s"
+
+
+ENOUGH_FOR_P99, ENOUGH_FOR_MEDIAN = 200, 10  # one of the times may be the machine's
+
+
+def require_most_within(times, limit):
+    """The p99 of these times, or the median where there are few; of a handful nothing."""
+    if len(times) < ENOUGH_FOR_MEDIAN:
+        return
+    share, what = (0.99, "p99") if len(times) >= ENOUGH_FOR_P99 else (0.5, "median")
+    require(quantile(times, share) <= limit * slowness, f"the {what} is more than {limit * slowness} s: {quantiles(times)}")
 
 
 def run_cases(cases, at_once=1):

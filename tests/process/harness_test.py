@@ -19,9 +19,9 @@ for text, named in (
         sys.exit(f"{text!r} names {harness.ranks_named(text)}, not {named}")
 
 
-def said(number, code, about, text, seconds=1.0):
+def said(number, code, about, text, seconds=1.0, host="a"):
     """A rank that has ended so, after the kill at 0."""
-    error = {"event": "error", "code": code, "rank": about, "text": text}
+    error = {"event": "error", "code": code, "rank": about, "text": text, "host": host}
     return types.SimpleNamespace(number=number, exit_code=3, exit_time=seconds, errors=lambda: [error], wait_exit=lambda limit: 3)
 
 
@@ -54,6 +54,35 @@ for was, wanted in (
 ):
     if was != wanted:
         sys.exit(f"{was}, not {wanted}")
+
+
+def names_its_host(text, host):
+    try:
+        harness.require_error(said(2, "peer_lost", 1, text, host=host), "peer_lost", 1)
+    except harness.Failed:
+        return False
+    return True
+
+
+for text, host, fits in (("rank 1 (host a, pid 5) died", "a", True), ("rank 1 (host a, pid 5) died", "", False),
+                         ("rank 1 (host b, pid 5) died", "a", False), ("rank 1 died", "a", False)):
+    if names_its_host(text, host) != fits:
+        sys.exit(f"{text!r} on host {host!r}: its host is {'not ' if fits else ''}named")
+
+
+def most_within(times):
+    harness.slowness = 1.0
+    try:
+        harness.require_most_within(times, 1.0)
+    except harness.Failed:
+        return False
+    return True
+
+
+for times, fits in (([], True), ([5.0] * 9, True), ([0.1] * 6 + [5.0] * 4, True), ([0.1] * 4 + [5.0] * 6, False),
+                    ([0.1] * 298 + [5.0] * 2, True), ([0.1] * 296 + [5.0] * 4, False)):
+    if most_within(times) != fits:
+        sys.exit(f"{harness.quantiles(times)}: most are {'not ' if fits else ''}within 1 s")
 
 
 def skipped():

@@ -187,6 +187,7 @@ TEST_P(DeathOf, IsNamedOnAllSurvivors) {
     ASSERT_FALSE(gathered.has_value());
     EXPECT_EQ(gathered.error().code(), ErrorCode::peer_lost);
     EXPECT_EQ(gathered.error().context().rank, victim);
+    EXPECT_EQ(gathered.error().context().host, world.plane(rank).host_of(victim));
     const Status left = world.plane(rank).leave(patience);
     EXPECT_TRUE(left.ok()) << "survivors do not wait for the dead: " << left.to_string();
   });

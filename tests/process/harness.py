@@ -75,6 +75,19 @@ def free_port():
         return port
 
 
+def socket_inodes(pid):
+    """Of the sockets that a process holds; an OSError once it has ended."""
+    inodes = set()
+    for fd in os.listdir(f"/proc/{pid}/fd"):
+        try:
+            target = os.readlink(f"/proc/{pid}/fd/{fd}")
+        except OSError:
+            continue  # closed meanwhile
+        if target.startswith("socket:["):
+            inodes.add(target[8:-1])
+    return inodes
+
+
 class Rank:
     """One process. Its events and its log lines arrive in threads; waiting for them is on one condition."""
 

@@ -1,9 +1,12 @@
 """Memory that ranks read and write directly, in real processes: right sums, with a rank that uses ordinary memory among
-them; a kill -9 or a stop while others read it ends in the named error, and what belongs to no name is gone."""
+them; a kill -9 or a stop while others read it ends in the named error, and what belongs to no name is gone. Of a job whose
+ranks are all killed nothing is left that has a name: in /dev/shm, of System V or among abstract sockets."""
 
+import glob
+import os
 import signal
 
-from harness import Job, arguments, require, require_error, run_cases
+from harness import Job, arguments, require, require_error, run_cases, socket_inodes
 
 LOOP = "loop steps=0 mapped=1 sizes=4194304,16777216,1048580 every=3"
 
@@ -50,9 +53,54 @@ def stopped(options):
             require(not rank.find("wrong"), f"rank {rank.number} has a wrong sum")
 
 
+def abstract_names(inodes=None):
+    """Of our abstract sockets, those with these inodes or all."""
+    with open("/proc/net/unix", encoding="utf-8", errors="replace") as table:
+        rows = [line.split() for line in list(table)[1:]]
+    return {row[7] for row in rows if len(row) > 7 and row[7].startswith("@fabring") and (inodes is None or row[6] in inodes)}
+
+
+def segments(creators):
+    """System V segments that these processes made."""
+    with open("/proc/sysvipc/shm", encoding="ascii") as table:
+        rows = [line.split() for line in list(table)[1:]]
+    return [f"segment {row[1]} of {row[3]} bytes" for row in rows if int(row[4]) in creators]
+
+
+def mapped_by_somebody(path):
+    for maps in glob.glob("/proc/[0-9]*/maps"):
+        try:
+            with open(maps, encoding="utf-8", errors="replace") as lines:
+                if path in lines.read():
+                    return True
+        except OSError:
+            pass  # ended meanwhile
+    return False
+
+
+def all_killed(options, transport):
+    """What other programs of the machine put into /dev/shm meanwhile they have mapped, or it has gone again."""
+    before = set(os.listdir("/dev/shm"))
+    with Job(options.program, 3, transport) as job:
+        job.start_all([LOOP])
+        job.wait_event("step", 60)
+        pids = {rank.process.pid for rank in job.ranks}
+        names = set().union(*(abstract_names(socket_inodes(pid)) for pid in pids))
+        require(len(names) >= len(pids), f"the ranks should have a socket each to be asked at, but have {sorted(names)}")
+        for rank in job.ranks:
+            rank.signal(signal.SIGKILL)
+        job.wait_exit(10)
+        new = [f"/dev/shm/{name}" for name in set(os.listdir("/dev/shm")) - before]
+        left = [path for path in new if not mapped_by_somebody(path) and os.path.exists(path)]
+        left += segments(pids) + sorted(names & abstract_names())
+        require(not left, f"left behind: {', '.join(left)}")
+
+
 def main():
     options = arguments(__doc__, runs=1)
     cases = [("right sums", lambda: right(options))]
+    cases += [(f"nothing is left when all are killed, {transport}", lambda t=transport: all_killed(options, t))
+              for transport in options.transports]
     for number in range(options.runs):
         cases += [(f"a kill -9, {number}", lambda: killed(options)), (f"a stop, {number}", lambda: stopped(options))]
     run_cases(cases, at_once=1)

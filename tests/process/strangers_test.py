@@ -1,7 +1,6 @@
 """Strangers at the ranks' ports, while they meet and while they run: silence, HTTP, TLS, noise, resets, one byte at a time.
 The job must not notice, at the ports where libfabric itself listens either, which have cases of their own."""
 
-import os
 import random
 import socket
 import struct
@@ -18,15 +17,9 @@ LISTEN = "0A"
 def listening_ports(pid):
     """(address, port) pairs of the listening TCP sockets a process holds, from its table and its descriptors; none once it
     has ended."""
-    inodes, found = set(), set()
+    found = set()
     try:
-        for fd in os.listdir(f"/proc/{pid}/fd"):
-            try:
-                target = os.readlink(f"/proc/{pid}/fd/{fd}")
-            except OSError:
-                continue  # closed meanwhile
-            if target.startswith("socket:["):
-                inodes.add(target[8:-1])
+        inodes = harness.socket_inodes(pid)
         for table in ("tcp", "tcp6"):
             with open(f"/proc/{pid}/net/{table}") as lines:
                 for line in list(lines)[1:]:

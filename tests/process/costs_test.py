@@ -1,0 +1,89 @@
+"""What an engine that is not used costs its process: processor time, memory by its own account and by the kernel's, and the time
+until many ranks are ready. The bounds are some times what is measured."""
+
+import contextlib
+import glob
+import threading
+import time
+
+import harness
+from harness import Job, arguments, require, run_cases
+from status_test import status
+
+MEBIBYTE = 1 << 20
+IDLE = 0.03  # of a processor, all four ranks together; 0.001 to 0.002 was measured
+SHARE = 0.5  # of what the kernel counts is in the account at least; 0.8 was measured over shm, more than all elsewhere
+READY = 10  # seconds for 16 ranks; 0.5 to 2.2 were measured on two busy cores
+
+
+def processor_seconds(pid):
+    """Of all threads; the process's own numbers are hundredths of a second."""
+    spent = 0
+    for path in glob.glob(f"/proc/{pid}/task/*/schedstat"):
+        with open(path, encoding="ascii") as file:
+            spent += int(file.read().split()[0])
+    return spent / 1e9
+
+
+def counted(pid):
+    """Bytes of anonymous and of shared memory; of what ranks share each has its part."""
+    with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as lines:
+        return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith(("Pss_Anon:", "Pss_Shmem:")))
+
+
+@contextlib.contextmanager
+def idle_job(options, transport, size):
+    """Its ranks have summed a few vectors and wait for words."""
+    with Job(options.program, size, transport) as job:
+        job.start_all(["loop steps=3 sizes=4,65536,8388608", "serve"])
+        job.wait_event("serving", 30)
+        yield job
+
+
+def idle(options, transport):
+    with idle_job(options, transport, 4) as job:
+        pids = [rank.process.pid for rank in job.ranks]
+        began, before = time.monotonic(), sum(map(processor_seconds, pids))
+        threading.Event().wait(1)  # the second that is measured
+        share = (sum(map(processor_seconds, pids)) - before) / (time.monotonic() - began)
+        require(share < IDLE * harness.slowness, f"4 idle ranks take {share:.2%} of a processor")
+        return f"{share:.2%} of a processor"
+
+
+def memory(options, transport):
+    """What a rank that is alone has, the same program with the same vectors, is not for the others' sake."""
+    with idle_job(options, transport, 1) as alone:
+        base = counted(alone.ranks[0].process.pid)
+    with idle_job(options, transport, 4) as job:
+        told = {rank["rank"]: rank["memory"]["held"] for rank in status(options, job)["ranks"]}
+        notes = []
+        for rank in job.ranks:
+            held, grown = told[rank.number], counted(rank.process.pid) - base
+            require(held <= 32 * MEBIBYTE + 3 * 64 * 1024, f"rank {rank.number} holds {held} bytes")
+            # Where there is a sanitizer, what it has for itself is counted, too.
+            require(held >= SHARE * grown or harness.slowness > 1,
+                    f"rank {rank.number} says it holds {held} bytes, but has grown by {grown}")
+            notes.append(f"{held / MEBIBYTE:.1f} ({grown / MEBIBYTE:.1f})")
+        return f"MiB held (counted): {', '.join(notes)}"
+
+
+def ready(options, transport):
+    with Job(options.program, 16, transport) as job:
+        began = time.monotonic()
+        job.start_all(["leave"])
+        job.wait_event("ready", READY)
+        took = time.monotonic() - began
+        require(took < READY * harness.slowness, f"it took {took:.2f} s")
+        job.expect_fine(30)
+        return f"{took:.2f} s"
+
+
+def main():
+    options = arguments(__doc__, runs=1)
+    cases = [(f"{name}, {transport}", lambda case=case, transport=transport: case(options, transport))
+             for transport in options.transports
+             for name, case in (("4 idle ranks", idle), ("memory of 4 ranks", memory), ("16 ranks are ready", ready))]
+    run_cases([case for case in cases if options.only in case[0]] * options.runs)
+
+
+main()

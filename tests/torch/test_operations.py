@@ -41,6 +41,10 @@ def reductions(rank, size):
     whole = torch.complex(of_rank(rank), -of_rank(rank))
     dist.all_reduce(whole)
     same(whole, torch.complex(of_all(size).sum(0), -of_all(size).sum(0)))
+    half = torch.complex(torch.ones(3), torch.full((3,), float(rank))).to(torch.complex32)
+    part = torch.empty(3, dtype=torch.complex32)
+    dist.reduce_scatter_tensor(part, torch.cat([half] * size))
+    same(part.to(torch.complex64), torch.complex(torch.full((3,), float(size)), torch.full((3,), size * (size - 1) / 2)))
     tensors = [of_rank(rank), of_rank(rank, shape=(7,)), torch.empty(0)]
     with dist._coalescing_manager():
         for tensor in tensors:
@@ -330,6 +334,22 @@ def mismatch(rank, size):
 
 def test_ranks_that_call_different_things_are_told_both():
     run(2, mismatch)
+
+
+def message_mismatch(rank, size):
+    with pytest.raises(dist.DistBackendError) as caught:
+        if rank == 0:
+            dist.send(torch.zeros(2, dtype=torch.int64), 1)
+            dist.barrier()
+        else:
+            dist.recv(torch.zeros(1), 0)
+    text = str(caught.value)
+    assert "mismatch" in text and "rank 0 sent send(2 x int64" in text, text
+    assert rank == 0 or "async_save" not in text, text
+
+
+def test_a_message_that_does_not_fit_is_not_put_down_to_threads():
+    run(2, message_mismatch)
 
 
 def test_a_failing_rank_fails_the_test():

@@ -10,7 +10,7 @@ ProcessGroup::WorkPointer ProcessGroup::message(Tensors& tensors, c10d::OpType t
   const bool sends = type == c10d::OpType::SEND;
   const char* const title = sends ? "send" : "recv";
   TORCH_CHECK_VALUE(tensors.size() == 1, "fabring: ", title, " takes one tensor, not ", tensors.size());
-  TORCH_CHECK_VALUE(peer >= 0 || type == c10d::OpType::RECVANYSOURCE, title, ": there is no rank ", peer,
+  TORCH_CHECK_VALUE(peer >= 0 || type == c10d::OpType::RECVANYSOURCE, "fabring: ", title, ": there is no rank ", peer,
                     "; ranks are 0 to ", size_ - 1);
   Task task;
   task.type = type;

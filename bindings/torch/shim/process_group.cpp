@@ -91,7 +91,8 @@ ProcessGroup::WorkPointer ProcessGroup::endCoalescing() {
 }
 
 void ProcessGroup::check_root(std::int64_t root, const char* title) const {
-  TORCH_CHECK_VALUE(root >= 0 && root < size_, title, ": there is no root ", root, "; ranks are 0 to ", size_ - 1);
+  TORCH_CHECK_VALUE(root >= 0 && root < size_, "fabring: ", title, ": there is no root ", root, "; ranks are 0 to ",
+                    size_ - 1);
 }
 
 c10d::ErrorType ProcessGroup::getError() {
@@ -151,7 +152,8 @@ c10::intrusive_ptr<c10d::Backend> ProcessGroup::make_subgroup(const std::vector<
   request.timeout = timeout;
   request.name = std::move(name);
   for (const int rank : ranks) {
-    TORCH_CHECK_VALUE(rank >= 0 && rank < size_, "split: there is no rank ", rank, "; ranks are 0 to ", size_ - 1);
+    TORCH_CHECK_VALUE(rank >= 0 && rank < size_, "fabring: split: there is no rank ", rank, "; ranks are 0 to ",
+                      size_ - 1);
     const auto at = static_cast<std::size_t>(rank);
     request.global_ranks.push_back(request_.global_ranks.empty() ? rank : request_.global_ranks[at]);
   }

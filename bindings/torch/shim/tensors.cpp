@@ -149,8 +149,7 @@ Elements elements_to_reduce(const at::Tensor& tensor, const c10d::ReduceOp& op, 
   if (into->op == FABRING_OP_PREMUL_SUM) take_factor(op, tensor.scalar_type(), into);
   const bool linear = into->op == FABRING_OP_SUM || into->op == FABRING_OP_AVG || into->op == FABRING_OP_PREMUL_SUM;
   const at::ScalarType type = tensor.scalar_type();
-  if (at::isComplexType(type) && linear && type != at::kComplexHalf)
-    return {type == at::kComplexDouble ? FABRING_TYPE_FLOAT64 : FABRING_TYPE_FLOAT32, 2};
+  if (at::isComplexType(type) && linear) return {*type_of(at::toRealValueType(type)), 2};
   const auto known = type_of(type);
   TORCH_CHECK_TYPE(known.has_value(), "fabring: ", fabring_reduce_op_name(into->op), " of ", at::toString(type),
                    " tensors is not possible; convert them first");

@@ -112,16 +112,17 @@ class Finisher {
   int threads_ = 0, idle_ = 0, busy_ = 0;
 };
 
-/// That of a call on a group. The engine cannot say which thread of PyTorch's may have called too, and the program's
-/// author may not know that there is one.
-std::exception_ptr exception_of_call(const fabring_error& error) {
-  return exception_of(error, error.code != FABRING_STATUS_MISMATCH
+bool is_receive(c10d::OpType type) { return type == c10d::OpType::RECV || type == c10d::OpType::RECVANYSOURCE; }
+
+/// That of a call on a group. The engine cannot say which thread of PyTorch's may have called a collective too, and the
+/// program's author may not know that there is one.
+std::exception_ptr exception_of_call(const fabring_error& error, c10d::OpType type) {
+  const bool is_message = type == c10d::OpType::SEND || is_receive(type);
+  return exception_of(error, error.code != FABRING_STATUS_MISMATCH || is_message
                                  ? ""
                                  : "; calls of two threads on one group mix in any order: give each thread a group "
                                    "(checkpoint.async_save beside training: process_group=dist.new_group())");
 }
-
-bool is_receive(c10d::OpType type) { return type == c10d::OpType::RECV || type == c10d::OpType::RECVANYSOURCE; }
 
 c10::intrusive_ptr<c10::ivalue::Future> make_future(const std::optional<at::Device>& device) {
   const std::vector<at::Device> devices = device ? std::vector<at::Device>{*device} : std::vector<at::Device>();
@@ -172,7 +173,7 @@ c10::intrusive_ptr<Work> Work::start(Membership membership, Task task, bool wait
         fabring_run(work->membership_.group->comm(), work->task_.operations.data(), &error);
     if (code == FABRING_STATUS_INVALID_ARGUMENT || code == FABRING_STATUS_UNSUPPORTED) check(code, error);
     if (code != FABRING_STATUS_OK) {
-      auto thrown = exception_of_call(error);
+      auto thrown = exception_of_call(error, work->task_.type);
       work->finish(thrown);
       std::rethrow_exception(thrown);
     }
@@ -199,13 +200,13 @@ void Work::begin() {
   if (count == 1) {  // what is wrong with it is known at once
     fabring_work* handle = nullptr;
     if (fabring_start(membership_.group->comm(), task_.operations.data(), &handle, &error) != FABRING_STATUS_OK)
-      std::rethrow_exception(exception_of_call(error));
+      std::rethrow_exception(exception_of_call(error, task_.type));
     handles_.push_back(handle);
   } else {
     std::vector<fabring_work*> handles(count, nullptr);
     if (fabring_start_group(membership_.group->comm(), task_.operations.data(), count, handles.data(), &error) !=
         FABRING_STATUS_OK)
-      std::rethrow_exception(exception_of_call(error));
+      std::rethrow_exception(exception_of_call(error, task_.type));
     handles_ = std::move(handles);
   }
   {
@@ -245,7 +246,7 @@ bool Work::all_done() {
 std::exception_ptr Work::failure() {
   fabring_error error = FABRING_ERROR_INIT;
   for (fabring_work* handle : handles_)
-    if (fabring_work_status(handle, &error) != FABRING_STATUS_OK) return exception_of_call(error);
+    if (fabring_work_status(handle, &error) != FABRING_STATUS_OK) return exception_of_call(error, opType_);
   if (is_receive(opType_)) {
     fabring_received received = FABRING_RECEIVED_INIT;
     if (!handles_.empty() && fabring_work_received(handles_[0], &received, &error) != FABRING_STATUS_OK)

@@ -252,6 +252,7 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   // engine_news.cpp: what other ranks send
   Status compare(const CommunicatorCore& communicator, Rank member, const Record& record) const;
   void check_late(CommunicatorCore& communicator, Rank member, const Record& record);
+  void decline_grant(Rank peer, const Record& record);  ///< if it is one
   void keep_orphan(Rank peer, const Record& record, std::span<const std::byte> payload);
   void on_message(CommunicatorCore& communicator, Rank member, const Record& record,
                   std::span<const std::byte> payload);
@@ -303,16 +304,23 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   std::string who_and_what(Rank world_rank, const std::string& missing = {}) const;
   std::string who_and_what_stands_between(Rank world_rank) const;
 
-  // engine_leaving.cpp: how it leaves, and others that have left
-  void check_left(CommunicatorCore& communicator, Execution& execution);
-  std::optional<Rank> first_to_leave(const CommunicatorCore& communicator, const Execution& execution) const;
-  void receive_the_last(const Status& why, std::chrono::milliseconds limit);
+  // engine_leaving.cpp: how it leaves
   bool others_take_part(const CommunicatorCore& communicator) const;
   bool goes_on_with_others() const;
+  void receive_the_last(const Status& why, std::chrono::milliseconds limit);
+  void stop_others_driving();
+  void end_what_is_under_way(const Status& why);
+  Status say_goodbye(std::chrono::milliseconds limit);
+  void close_endpoint();
+  Status log_untold();
+  Accounts accounts() const;  ///< of this rank, with the drive held
+
+  // engine_departures.cpp: others that have left
+  void check_left(CommunicatorCore& communicator, Execution& execution);
+  std::optional<Rank> first_to_leave(const CommunicatorCore& communicator, const Execution& execution) const;
   std::optional<Rank> last_to_leave(const CommunicatorCore& communicator) const;
   bool will_not_come(const CommunicatorCore& communicator, const Execution& execution, Rank member) const;
   std::string left_while(const CommunicatorCore& communicator, const Execution& execution, bool certain) const;
-  Accounts accounts() const;  ///< of this rank, with the drive held
   void heard_goodbye(Rank world_rank, const std::string& account);
   Status compare_accounts();
   Status heard_mismatch(std::uint64_t communicator) const;

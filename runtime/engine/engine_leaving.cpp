@@ -1,6 +1,4 @@
-// How an engine leaves, and what it makes of others that have left. Each tells what it has called and sent (Account):
-// so who waits for it knows at once that nothing more will come, and calls that differed are known though none had to
-// wait.
+// How an engine leaves: it ends what is under way, tells the others what it has called and sent (Account), and closes.
 
 #include <fmt/format.h>
 
@@ -12,15 +10,20 @@
 namespace fabring {
 namespace {
 
-// What a rank had sent before it left may take so long to arrive, while nothing else comes on its communicator.
-constexpr auto time_to_arrive = std::chrono::seconds(3);
-constexpr auto time_in_memory = std::chrono::milliseconds(400);
 constexpr auto shortest_goodbye = std::chrono::milliseconds(200);
 
-// A receive that anybody could still answer.
-bool from_anybody(const Execution& execution) {
-  return execution.call().collective == Collective::recv && execution.call().root == any_source && !execution.started();
-}
+// All parts of leaving share one limit: a launcher's grace is set by it.
+class LeaveTime {
+ public:
+  std::chrono::milliseconds left_of(std::chrono::milliseconds whole) const {
+    const auto gone = std::chrono::steady_clock::now() - began_;
+    return std::max(whole - std::chrono::duration_cast<std::chrono::milliseconds>(gone),
+                    std::min(whole, shortest_goodbye));
+  }
+
+ private:
+  const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
+};
 
 }  // namespace
 
@@ -60,10 +63,8 @@ void EngineCore::receive_the_last(const Status& why, std::chrono::milliseconds l
   drive([&] { return std::ranges::all_of(coming, [](const auto& receive) { return receive->done(); }); }, limit);
 }
 
-Status EngineCore::leave() {
-  if (leaving_.exchange(true)) return {};
-  const auto began = std::chrono::steady_clock::now();
-  shrinks_.close();
+// Nobody but who leaves makes progress from here on.
+void EngineCore::stop_others_driving() {
   std::thread progress_thread;
   {
     std::lock_guard lock(mutex_);  // submit() starts it under the same lock
@@ -75,73 +76,83 @@ Status EngineCore::leave() {
   }
   wake_driver();
   if (progress_thread.joinable()) progress_thread.join();
-  std::unique_lock lock(*drive_);
-  const auto time_to_leave = [&] { return goes_on_with_others() ? parts_.config.leave_timeout : shortest_goodbye; };
-  // All parts share one limit: a launcher's grace is set by it.
-  const auto left_of = [began](std::chrono::milliseconds whole) {
-    const auto gone = std::chrono::steady_clock::now() - began;
-    return std::max(whole - std::chrono::duration_cast<std::chrono::milliseconds>(gone),
-                    std::min(whole, shortest_goodbye));
-  };
-  const Status why(ErrorCode::aborted, "the engine was destroyed while this operation was under way");
-  const bool ends_some = pending_.load() > 0;
-  if (ends_some) receive_the_last(why, left_of(time_to_leave()));
-  const std::chrono::milliseconds whole = time_to_leave();  // what was received from may have been lost meanwhile
-  left_.store(true);
-  if (ends_some) {
-    take_submissions();
-    auto shared = communicators();
-    std::erase_if(shared, [&](const auto& one) { return !others_take_part(*one); });
-    begin_fresh();
-    for (const auto& communicator : communicators()) fail(*communicator, why);
-    for (const auto& communicator : shared)
-      if (parts_.control)
-        report({ErrorCode::aborted, -1, parts_.self, communicator->global_id(),
-                fmt::format("{} has ended its engine while operations on '{}' were under way there", who(parts_.self),
-                            communicator->label)});
-  }
-  drive([&] { return pending_.load() == 0 && (!transfer_ || transfer_->drained()); }, left_of(whole));
+}
+
+// Those who wait for this rank in what ends here hear of it.
+void EngineCore::end_what_is_under_way(const Status& why) {
+  take_submissions();
+  auto shared = communicators();
+  std::erase_if(shared, [&](const auto& one) { return !others_take_part(*one); });
+  begin_fresh();
+  for (const auto& communicator : communicators()) fail(*communicator, why);
+  for (const auto& communicator : shared)
+    if (parts_.control)
+      report({ErrorCode::aborted, -1, parts_.self, communicator->global_id(),
+              fmt::format("{} has ended its engine while operations on '{}' were under way there", who(parts_.self),
+                          communicator->label)});
+}
+
+Status EngineCore::say_goodbye(std::chrono::milliseconds limit) {
+  if (!parts_.control) return {};
   Status left;
-  if (parts_.control) {
-    const std::chrono::milliseconds limit = left_of(whole);
-    std::atomic<bool> over{false};
-    refusals_.close(communicators());
-    parts_.control->set_account(accounts().encode());
-    auto goodbye = start_thread("fabring-bye", [&] {
-      left = parts_.control->leave(limit);
-      over.store(true);
-      wake_driver();
-    });
-    if (goodbye) {
-      drive([&] { return over.load(); }, limit + std::chrono::seconds(1));
-      goodbye->join();
-    } else {  // the system gives no more threads; what we had to send is sent
-      left = parts_.control->leave(limit);
-    }
-  }
-  if (parts_.endpoint) {
-    // What the others had sent before they said goodbye.
-    see_what_has_come();
-    parts_.endpoint->finish_sending();
-    drive([&] { return transfer_->drained(); }, std::chrono::milliseconds(100));
-    parts_.endpoint->close();
-    // Completions of what was still open: executions must not stay behind with buffers that look busy.
-    drive([&] { return pending_.load() == 0; }, std::chrono::milliseconds(200));
-  }
-  tell_state();
-  if (const Status differs = compare_accounts(); !differs.ok()) {
-    parts_.log.error(differs.message());
-    left = differs;
-  }
+  std::atomic<bool> over{false};
+  refusals_.close(communicators());
+  parts_.control->set_account(accounts().encode());
+  auto goodbye = start_thread("fabring-bye", [&] {
+    left = parts_.control->leave(limit);
+    over.store(true);
+    wake_driver();
+  });
+  if (!goodbye) return parts_.control->leave(limit);  // the system gives no more threads; what we had to send is sent
+  drive([&] { return over.load(); }, limit + std::chrono::seconds(1));
+  goodbye->join();
+  return left;
+}
+
+void EngineCore::close_endpoint() {
+  if (!parts_.endpoint) return;
+  see_what_has_come();  // what the others had sent before they said goodbye
+  parts_.endpoint->finish_sending();
+  drive([&] { return transfer_->drained(); }, std::chrono::milliseconds(100));
+  parts_.endpoint->close();
+  // Completions of what was still open: executions must not stay behind with buffers that look busy.
+  drive([&] { return pending_.load() == 0; }, std::chrono::milliseconds(200));
+}
+
+// What no operation of the program has ended with; the last of it is the answer.
+Status EngineCore::log_untold() {
+  Status last = compare_accounts();
+  if (!last.ok()) parts_.log.error(last.message());
   for (const auto& communicator : communicators()) {
     std::lock_guard of(communicator->mutex);
     if (!std::exchange(communicator->untold, false)) continue;
     parts_.log.error(communicator->failed.message());
-    left = communicator->failed;
+    last = communicator->failed;
   }
+  return last;
+}
+
+Status EngineCore::leave() {
+  if (leaving_.exchange(true)) return {};
+  const LeaveTime time;
+  shrinks_.close();
+  stop_others_driving();
+  std::unique_lock lock(*drive_);
+  const auto time_to_leave = [&] { return goes_on_with_others() ? parts_.config.leave_timeout : shortest_goodbye; };
+  const Status why(ErrorCode::aborted, "the engine was destroyed while this operation was under way");
+  const bool ends_some = pending_.load() > 0;
+  if (ends_some) receive_the_last(why, time.left_of(time_to_leave()));
+  const std::chrono::milliseconds whole = time_to_leave();  // what was received from may have been lost meanwhile
+  left_.store(true);
+  if (ends_some) end_what_is_under_way(why);
+  drive([&] { return pending_.load() == 0 && (!transfer_ || transfer_->drained()); }, time.left_of(whole));
+  const Status left = say_goodbye(time.left_of(whole));
+  close_endpoint();
+  tell_state();
+  const Status untold = log_untold();
   lock.unlock();
   door_.reset();
-  return left;
+  return untold.ok() ? left : untold;
 }
 
 Accounts EngineCore::accounts() const {
@@ -154,134 +165,6 @@ Accounts EngineCore::accounts() const {
   std::reverse(gone.begin(), gone.end());  // if it is too much for one message, the last are worth most
   for (auto& entry : gone) made.all.push_back(std::move(entry.account));
   return made;
-}
-
-void EngineCore::heard_goodbye(Rank rank, const std::string& account) {
-  if (auto accounts = Accounts::decode(account)) departures_.heard(rank, std::move(*accounts));
-}
-
-// With the drive held, when all have left that were going to. A difference is seen by every rank that has had the
-// communicator, as not all can be like it.
-Status EngineCore::compare_accounts() {
-  const Accounts ours = accounts();
-  Status first;
-  const auto compare = [&](const Account& own, const std::string& label) {
-    if (!own.fine || own.sequence == 0 || ours.of(own.communicator) == nullptr) return Status();
-    const auto other = departures_.differing(own);
-    return other ? mismatch(label, other->rank, own.sequence, other->theirs, own.last) : Status();
-  };
-  for (const auto& communicator : communicators()) {
-    const Status differs = compare(communicator->account(), communicator->label);
-    if (!differs.ok()) fail(*communicator, differs);  // leave() says so
-  }
-  for (const auto& entry : account_book_->entries()) {
-    if (!first.ok()) break;
-    first = entry.untold;
-    if (first.ok() && entry.account.fine) first = heard_mismatch(entry.account.communicator);
-    if (first.ok()) first = compare(entry.account, entry.label);
-  }
-  return first;
-}
-
-// What another rank has told of a communicator that was, or was being, given up here by then.
-Status EngineCore::heard_mismatch(std::uint64_t communicator) const {
-  std::optional<Failure> heard;
-  {
-    std::lock_guard lock(mutex_);
-    for (const Failure& failure : applied_)
-      if (!heard && failure.code == ErrorCode::mismatch && failure.communicator == communicator) heard = failure;
-  }
-  return heard ? explain(*heard) : Status();
-}
-
-// That a rank has left while another waits for it is certain from its account; otherwise what it had sent may still be
-// on its way.
-bool EngineCore::will_not_come(const CommunicatorCore& communicator, const Execution& execution, Rank rank) const {
-  if (from_anybody(execution)) {
-    for (Rank member = 0; member < communicator.size(); ++member)
-      if (member != communicator.self &&
-          !departures_.sent_at_most(communicator.members[member], communicator.global_id(), parts_.self,
-                                    communicator.messages.arrived_from(member)))
-        return false;
-    return true;
-  }
-  const Rank world_rank = communicator.members[rank];
-  if (!execution.point_to_point())
-    return departures_.called_fewer(world_rank, communicator.global_id(), execution.sequence());
-  return execution.call().collective == Collective::recv && !execution.started() &&
-         departures_.sent_at_most(world_rank, communicator.global_id(), parts_.self,
-                                  communicator.messages.arrived_from(rank));
-}
-
-std::string EngineCore::left_while(const CommunicatorCore& communicator, const Execution& execution,
-                                   bool certain) const {
-  const std::string what = fmt::format("{} on '{}'", execution.call().describe(), communicator.label);
-  if (from_anybody(execution))
-    return fmt::format(", the last of those who could have sent what {} waits for in {}", who(parts_.self), what);
-  if (!certain) return fmt::format(" while {} waits for it in {}", who(parts_.self), what);
-  if (execution.point_to_point())
-    return fmt::format(" without sending what {} waits for in {}", who(parts_.self), what);
-  return fmt::format(" without calling #{}, {}, in which {} waits", execution.sequence(), what, who(parts_.self));
-}
-
-// Whose leaving keeps an operation from its end. Several may have left by the time that this rank looks, one because of
-// another: the first that did not call it, or else the first of those that are waited for.
-std::optional<Rank> EngineCore::first_to_leave(const CommunicatorCore& communicator, const Execution& execution) const {
-  if (from_anybody(execution)) return last_to_leave(communicator);
-  const auto leave_order = [&](Rank rank) {
-    const Rank world = communicator.members[rank];
-    return world == parts_.self ? 0 : parts_.control->leave_order(world);
-  };
-  std::optional<Rank> awaited, absent;
-  const auto keep_first = [&](std::optional<Rank>& first, Rank rank) {
-    if (leave_order(rank) != 0 && (!first || leave_order(rank) < leave_order(*first))) first = rank;
-  };
-  for (const Rank rank : execution.waiting_for()) keep_first(awaited, rank);
-  if (!awaited || execution.point_to_point()) return awaited;
-  for (Rank rank = 0; rank < communicator.size(); ++rank)
-    if (will_not_come(communicator, execution, rank)) keep_first(absent, rank);
-  return absent ? absent : awaited;
-}
-
-// Nothing unless all others have left.
-std::optional<Rank> EngineCore::last_to_leave(const CommunicatorCore& communicator) const {
-  std::optional<Rank> last;
-  std::uint32_t order = 0;
-  for (Rank member = 0; member < communicator.size(); ++member) {
-    if (member == communicator.self) continue;
-    const std::uint32_t left = parts_.control->leave_order(communicator.members[member]);
-    if (left == 0) return std::nullopt;
-    if (left >= order) last = member;
-    order = std::max(order, left);
-  }
-  return last;
-}
-
-void EngineCore::check_left(CommunicatorCore& communicator, Execution& execution) {
-  if (!parts_.control || left_.load()) return;
-  const std::optional<Rank> rank = first_to_leave(communicator, execution);
-  if (!rank) {
-    execution.left_since = Time{};
-    return;
-  }
-  const Rank world = communicator.members[*rank];
-  const bool certain = will_not_come(communicator, execution, *rank);
-  const std::uint64_t moves = communicator.moves + execution.steps_done();
-  if (execution.left_since == Time{} || moves != execution.left_moves) {
-    execution.left_since = attended_;
-    execution.left_moves = moves;
-  }
-  const bool same_memory =
-      parts_.agreed.shares_memory && !parts_.node_of.empty() &&
-      parts_.node_of[static_cast<std::size_t>(world)] == parts_.node_of[static_cast<std::size_t>(parts_.self)];
-  if (!certain && attended_ - execution.left_since < (same_memory ? Time(time_in_memory) : Time(time_to_arrive)))
-    return;
-  if (auto refused = refusals_.failure_of(communicator, execution, world)) return report(std::move(*refused));
-  report({ErrorCode::peer_lost, world, parts_.self, communicator.global_id(),
-          fmt::format("{} has left the job{}: its program has ended, or has closed Fabring; its output and exit status "
-                      "may say why. All ranks must call the same operations before one of them leaves{}",
-                      parts_.control->name_of(world), left_while(communicator, execution, certain),
-                      unread(communicator, execution))});
 }
 
 }  // namespace fabring

@@ -33,7 +33,7 @@ Status EngineCore::mismatch(const CommunicatorCore& communicator, Rank member, s
 void EngineCore::refuse(CommunicatorCore& communicator, Rank member, const Execution& execution, const Record& record,
                         const Status& why) {
   const Rank peer = communicator.members[member];
-  if (record.kind == RecordKind::grant) transfer_->decline(peer, record.slot);
+  decline_grant(peer, record);
   if (why.code() != ErrorCode::mismatch) {
     if (!membership_check_.doubt(communicator, peer)) suspect(peer, nonsense(why.message(), execution.place()));
     return;

@@ -9,6 +9,21 @@
 #include "runtime/engine/engine_core.hpp"
 
 namespace fabring {
+namespace {
+
+// Could a member have sent this?
+bool is_possible(const Record& record, bool of_message) {
+  if (record.kind < RecordKind::data || record.kind > RecordKind::matched) return false;
+  if (record.kind == RecordKind::grant && record.slot < Transfer::first_granted_slot) return false;
+  return record.sequence != 0 || of_message || record.kind == RecordKind::entered;
+}
+
+// Called here, and the next to begin?
+bool is_next(const CommunicatorCore& communicator, std::uint32_t sequence) {
+  return !communicator.queued.empty() && communicator.queued.front()->sequence() == sequence;
+}
+
+}  // namespace
 
 bool EngineCore::may_send_early(const CommunicatorCore& communicator, const Execution& execution, std::uint32_t tile,
                                 Rank member, std::size_t bytes) const {
@@ -75,31 +90,28 @@ void EngineCore::keep_orphan(Rank peer, const Record& record, std::span<const st
                                orphans_.limit() >> 20)));
 }
 
+// So its receiver has its memory back.
+void EngineCore::decline_grant(Rank peer, const Record& record) {
+  if (record.kind == RecordKind::grant && record.slot >= Transfer::first_granted_slot)
+    transfer_->decline(peer, record.slot);
+}
+
 void EngineCore::on_record(Rank peer, const Record& record, std::span<const std::byte> payload) {
   std::shared_ptr<CommunicatorCore> communicator;
   {
     std::lock_guard lock(mutex_);
     const auto at = by_id_.find(record.communicator);
     if (at != by_id_.end()) communicator = at->second.lock();
-    if (!communicator && (at != by_id_.end() || gone_.contains(record.communicator))) {
-      // It was dropped here: nobody needs what comes for it.
-      if (record.kind == RecordKind::grant && record.slot >= Transfer::first_granted_slot)
-        transfer_->decline(peer, record.slot);
-      return;
-    }
+    if (!communicator && (at != by_id_.end() || gone_.contains(record.communicator)))
+      return decline_grant(peer, record);  // it was dropped here: nobody needs what comes for it
   }
   if (!communicator) return keep_orphan(peer, record, payload);
   if (record.kind == RecordKind::withdrawn) return;  // grants end with its failure
   const bool of_message = record.signature.collective == static_cast<std::uint8_t>(Collective::send);
   const Rank member = communicator->rank_of_world(peer);
-  if (member < 0 && communicator->is_subgroup()) {  // of another one of that number: their lists tell whose is wrong
-    if (record.kind == RecordKind::grant && record.slot >= Transfer::first_granted_slot)
-      transfer_->decline(peer, record.slot);
-    return;
-  }
-  if (member < 0 || record.kind < RecordKind::data || record.kind > RecordKind::matched ||
-      (record.sequence == 0 && !of_message && record.kind != RecordKind::entered) ||
-      (record.kind == RecordKind::grant && record.slot < Transfer::first_granted_slot))
+  if (member < 0 && communicator->is_subgroup())
+    return decline_grant(peer, record);  // of another one of that number: their lists tell whose is wrong
+  if (member < 0 || !is_possible(record, of_message))
     return suspect(
         peer, nonsense(member < 0 ? "it sent a message though it is no member" : "it sent a message of no known kind",
                        "on communicator '" + communicator->label + "'"));
@@ -107,14 +119,14 @@ void EngineCore::on_record(Rank peer, const Record& record, std::span<const std:
   heard_of(*communicator, member, record.consumed);
   if (record.kind == RecordKind::entered) return;
   if (!failure_of(*communicator).ok()) {
-    if (record.kind == RecordKind::grant) transfer_->decline(peer, record.slot);
+    decline_grant(peer, record);
     if (left_.load()) check_late(*communicator, member, record);
     return;
   }
   if (of_message) return on_message(*communicator, member, record, payload);
   Execution* execution = communicator->find_active(record.sequence);
   if (const Status differs = compare(*communicator, member, record); !differs.ok()) {
-    if (record.kind == RecordKind::grant) transfer_->decline(peer, record.slot);
+    decline_grant(peer, record);
     const Failure failure{ErrorCode::mismatch, peer, parts_.self, communicator->global_id(), differs.message()};
     if (!membership_check_.hold_back(*communicator, failure)) report(failure);
     return;
@@ -122,15 +134,13 @@ void EngineCore::on_record(Rank peer, const Record& record, std::span<const std:
   const CommunicatorCore::Past& past = communicator->past[record.sequence % communicator->past.size()];
   // Seen, and alike. It may even come when the operation is over: parcels overtake each other.
   if (record.kind == RecordKind::announce && past.sequence != 0 && !is_before(past.sequence, record.sequence)) {
-    const bool waits = !communicator->queued.empty() && communicator->queued.front()->sequence() == record.sequence;
-    const Execution* called = waits ? communicator->queued.front().get() : execution;
+    const Execution* called = is_next(*communicator, record.sequence) ? communicator->queued.front().get() : execution;
     const Status fits = called != nullptr ? called->check_length(member, record) : Status();
     if (!fits.ok()) refuse(*communicator, member, *called, record, fits);
     return;
   }
   if (execution == nullptr) {
-    const bool waits = !communicator->queued.empty() && communicator->queued.front()->sequence() == record.sequence;
-    if (!waits && past.sequence != 0 && past.sequence == record.sequence)
+    if (!is_next(*communicator, record.sequence) && past.sequence != 0 && past.sequence == record.sequence)
       return suspect(
           peer, nonsense("it sent a message for an operation that is over here",
                          fmt::format("in operation #{} on communicator '{}'", record.sequence, communicator->label)));
@@ -173,7 +183,7 @@ void EngineCore::on_message(CommunicatorCore& communicator, Rank member, const R
                             std::span<const std::byte> payload) {
   const Status taken = communicator.messages.on_record(*this, member, record, payload);
   if (taken.ok()) return;
-  if (record.kind == RecordKind::grant) transfer_->decline(communicator.members[member], record.slot);
+  decline_grant(communicator.members[member], record);
   if (taken.code() != ErrorCode::mismatch && !membership_check_.doubt(communicator, communicator.members[member]))
     suspect(communicator.members[member],
             nonsense(taken.message(), fmt::format("in message #{} to this rank on communicator '{}'", record.sequence,

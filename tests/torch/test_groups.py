@@ -1,6 +1,7 @@
 """Process groups: cheap ones, overlapping ones, new ones after old ones, and what happens to futures and works."""
 
 import os
+import re
 import threading
 import time
 from datetime import timedelta
@@ -131,11 +132,12 @@ def destroyed_while_receiving(rank, size):
         dist.all_reduce(torch.ones(3))
         dist.destroy_process_group()
     began = time.monotonic()
-    with pytest.raises(dist.DistBackendError, match="aborted"):
+    over = "aborted|has left the job"  # by this rank's end, or by the other's where that came first
+    with pytest.raises(dist.DistBackendError, match=over):
         work.wait()
     listener.join(30)
     assert time.monotonic() - began < 5, "at once, not when the timeout of 300 s is over"
-    assert "aborted" in told[0], told
+    assert re.search(over, told[0]), told
 
 
 def test_receives_that_nothing_comes_for_end_when_the_groups_are_destroyed():

@@ -84,6 +84,7 @@ RankState EngineCore::outline(const std::set<const CommunicatorCore*>& busy) con
   if (const Time ended = last_end_.load(std::memory_order_relaxed); ended != Time{})
     state.idle_ms = static_cast<std::int64_t>(milliseconds(now - ended));
   state.leaving = leaving_.load();
+  if (parts_.control) state.strangers = parts_.control->strangers();
   {
     const std::lock_guard lock(mutex_);
     state.left_out.assign(left_out_.begin(), left_out_.end());
@@ -153,6 +154,7 @@ RankState EngineCore::look() {
   RankState state = outline(busy);
   state.operation_count = count;
   state.memory = memory();
+  if (parts_.endpoint) state.strangers += parts_.endpoint->counters().strangers;
   const Time now = parts_.clock->now();
   for (const UnderWay& one : operations)
     state.operations.push_back(one.execution->state(*one.communicator, one.phase, now));

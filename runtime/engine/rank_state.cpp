@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t most_text = 160;
 constexpr std::size_t most_failure = 600;
-constexpr std::uint8_t format = 3;
+constexpr std::uint8_t format = 4;
 
 // In the order of the wire.
 constexpr std::uint64_t MemoryAccount::*numbers_of_memory[] = {
@@ -107,7 +107,7 @@ std::string RankState::encode() const {
   WireWriter out;
   out.number(format).number(rank).number(world).text(job_id, most_text).text(version, most_text).text(host, most_text);
   out.number(pid).number(up_ms).number(idle_ms).number(static_cast<std::uint8_t>(driver));
-  out.number(static_cast<std::uint8_t>(leaving)).number(operation_count).number(communicator_count);
+  out.number(static_cast<std::uint8_t>(leaving)).number(strangers).number(operation_count).number(communicator_count);
   out.number(static_cast<std::uint16_t>(std::min(left_out.size(), most_left_out)));
   for (std::size_t i = 0; i < std::min(left_out.size(), most_left_out); ++i) out.number(left_out[i]);
   out.number(static_cast<std::uint8_t>(std::min(communicators.size(), most_communicators)));
@@ -133,6 +133,7 @@ std::optional<RankState> RankState::decode(std::string_view bytes) {
   const auto driver = in.number<std::uint8_t>();
   state.driver = static_cast<Driver>(driver);
   state.leaving = in.number<std::uint8_t>() != 0;
+  state.strangers = in.number<std::uint64_t>();
   state.operation_count = in.number<std::uint32_t>();
   state.communicator_count = in.number<std::uint32_t>();
   const auto left_out = in.number<std::uint16_t>();

@@ -77,6 +77,7 @@ struct RankState {
   Driver driver = Driver::nobody;
   bool leaving = false;
   std::vector<Rank> left_out;            ///< by shrinks that this rank took part in, ascending
+  std::uint64_t strangers = 0;           ///< connections turned away; of one that is unheard, by its control plane only
   std::optional<MemoryAccount> memory;   ///< of one that is heard
   std::uint32_t operation_count = 0;     ///< in all; those that are listed may be fewer
   std::uint32_t communicator_count = 0;  ///< likewise

@@ -51,6 +51,11 @@ def arguments(description, runs, transports="shm,tcp,fabric", several_hosts=Fals
     return options
 
 
+def cli(options):
+    """The command, which is built beside it."""
+    return os.path.join(os.path.dirname(options.program), "..", "..", "tools", "fabring")
+
+
 reserved_ports = []
 # Held while a process is made and while a port is looked at: until it is the new program, a child holds what we had open.
 making = threading.Lock()

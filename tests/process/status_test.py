@@ -12,14 +12,10 @@ import time
 
 import harness
 import hosts
-from harness import SKIP, Failed, Job, arguments, require, run_cases
+from harness import SKIP, Failed, Job, arguments, cli, require, run_cases
 
 LOOP = "loop steps=0 sizes=4,65536,1048576 every=5"
 BIG = "loop steps=1 sizes=4194304"
-
-
-def cli(options):
-    return os.path.join(os.path.dirname(options.program), "..", "..", "tools", "fabring")
 
 
 def ask(options, words, prefix=(), limit=15, user=None):

@@ -20,6 +20,7 @@ RankState example() {
   state.idle_ms = -1;
   state.communicators.push_back({1, "world", 8, 17, "allreduce(4 x float32, sum, ring)", 3, "rank 1 died", true});
   state.left_out = {1, 6};
+  state.strangers = 61;
   OperationState operation;
   operation.communicator = 1;
   operation.sequence = 17;
@@ -40,6 +41,7 @@ TEST(RankState, SurvivesTheWayAndCannotDrawOnATerminal) {
   EXPECT_EQ(read->communicators[0].failure, "rank 1 died");
   EXPECT_TRUE(read->communicators[0].shrunk);
   EXPECT_EQ(read->left_out, (std::vector<Rank>{1, 6}));
+  EXPECT_EQ(read->strangers, 61u);
   EXPECT_EQ(read->operations[0].peers[0].in_flight, 2u);
   EXPECT_TRUE(read->operations[0].peers[0].awaited);
   ASSERT_TRUE(read->memory.has_value());

@@ -95,6 +95,19 @@ const RankPicture* holds_most(const JobPicture& job) {
   return most;
 }
 
+std::string strangers_text(const JobPicture& job) {
+  std::uint64_t all = 0;
+  const RankPicture* most = nullptr;
+  for (const RankPicture& rank : job.ranks) {
+    if (!rank.state || rank.state->strangers == 0) continue;
+    all += rank.state->strangers;
+    if (most == nullptr || rank.state->strangers > most->state->strangers) most = &rank;
+  }
+  if (most == nullptr) return "";
+  return fmt::format("  connections of strangers turned away: {}, of which {} by {}", all, most->state->strangers,
+                     who(*most));
+}
+
 }  // namespace
 
 std::string_view name(OperationPhase phase) {
@@ -195,6 +208,8 @@ std::string job_text(const JobPicture& job) {
                                 memory_text(*most->state->memory)),
                     text_columns, 8) +
             "\n";
+  if (const std::string strangers = strangers_text(job); !strangers.empty())
+    text += wrapped(strangers, text_columns, 8) + "\n";
   if (job.asked < 0 &&
       std::any_of(job.ranks.begin(), job.ranks.end(), [](const RankPicture& rank) { return !rank.local; }))
     text += wrapped("  No rank of this host could be asked about those of other hosts.", text_columns, 8) + "\n";

@@ -83,6 +83,7 @@ nlohmann::ordered_json as_json(const RankPicture& rank) {
   out["driver"] = name(rank.state->driver);
   out["leaving"] = rank.state->leaving;
   out["left_out"] = rank.state->left_out;
+  out["strangers"] = rank.state->strangers;
   if (rank.state->memory) out["memory"] = as_json(*rank.state->memory);
   out["communicator_count"] = rank.state->communicator_count;
   out["communicators"] = std::move(communicators);

@@ -433,5 +433,13 @@ TEST(JobText, TellsWhatTheRankThatHoldsMostHolds) {
               HasSubstr("memory of rank 1 (host host1, pid 101), which holds most: 3.0 MiB held; for 2\n"));
 }
 
+TEST(JobText, TellsHowManyStrangersCameAndToWhomMost) {
+  JobPicture job = job_of(3);
+  EXPECT_THAT(job_text(job), testing::Not(HasSubstr("strangers")));
+  job.ranks[0].state->strangers = 2;
+  job.ranks[2].state->strangers = 5;
+  EXPECT_THAT(job_text(job), HasSubstr("  connections of strangers turned away: 7, of which 5 by rank 2 (host host2,"));
+}
+
 }  // namespace
 }  // namespace fabring::tools

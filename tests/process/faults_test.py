@@ -42,9 +42,11 @@ class Run:
         if self.transport == "shm" and self.nodes > 1:
             self.transport = "shm,tcp"  # inside a host shared memory, between hosts a network
         self.workload = choose.choice(list(WORKLOADS))
-        self.fault = choose.choice([kill, kill, kill_two, kill_at_start, kill_at_end, stop, pause, abort, nothing])
+        self.fault = choose.choice([kill, kill, kill_two, kill_at_start, kill_at_end, stop, pause, abort, disagree, nothing])
         if self.fault is abort:
             self.workload = "queued"  # beside the thread that aborts
+        if self.fault is disagree:
+            self.workload = "blocking"
         self.victim = choose.choice([0, choose.randrange(self.size)])
         self.settings = dict(choose.choice([{}, {}, {"FABRING_SCRATCH_BYTES": "65536"}, {"FABRING_DEPTH": "1"},
                                             {"FABRING_SEGMENT_BYTES": "5000"}, {"FABRING_ALGORITHM": "ring"},
@@ -62,7 +64,8 @@ class Run:
 
     def start(self, job, commands):
         for number in range(self.size):
-            job.start(number, commands, {"FABRING_HOST_ID": f"node{number % self.nodes}"} if self.nodes > 1 else {})
+            job.start(number, commands(number) if callable(commands) else commands,
+                      {"FABRING_HOST_ID": f"node{number % self.nodes}"} if self.nodes > 1 else {})
 
     def wait(self, job):
         """For the moment of the fault, which is part of the experiment; an early end of a rank ends it too."""
@@ -180,6 +183,24 @@ def abort(run, job):
     for rank in job.ranks:
         rank.say("end")
     job.wait_exit(20)
+    return times
+
+
+def disagree(run, job):
+    """From some step on the victim sums another length than all others: every rank, the victim too, hears of both."""
+    usual, odd = run.choose.sample([int(size) for size in SIZES.split(",")], 2)
+    steps = run.choose.randint(1, 30)
+    run.start(job, lambda number: [f"loop steps={steps} sizes={SIZES} seed={run.seed}",
+                                   f"loop steps=0 sizes={odd if number == run.victim else usual}"])
+    job.wait_exit(40)
+    # A rank's part of its last right sum may still be under way when others make the odd one, and ends with that.
+    since = max(done["t"] for done in (rank.find("done") for rank in job.ranks) if done)
+    times = []
+    for rank in job.ranks:
+        require(rank.exit_code == 3, f"rank {rank.number} ended with {rank.exit_code}")
+        error = require_error(rank, "mismatch", words=[f"({usual // 4} x float32", f"({odd // 4} x float32"])
+        times.append(error["t"] - since)
+        require(times[-1] <= LIMIT * harness.slowness, f"rank {rank.number} took {times[-1]:.3f} s")
     return times
 
 

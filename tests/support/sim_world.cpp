@@ -100,9 +100,9 @@ SimWorld::~SimWorld() {
   fabric_->end();
   timeline_.clear();
   groups_.clear();
+  engines_.clear();  // before the buffers of what ranks that died have under way
   operations_.clear();
   open_.clear();
-  engines_.clear();
 }
 
 int SimWorld::group(std::vector<Rank> members) {

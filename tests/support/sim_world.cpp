@@ -359,8 +359,14 @@ std::vector<std::uint64_t> seeds(std::size_t fixed, std::size_t fresh) {
 #endif
   if (const char* one = std::getenv("FABRING_TEST_SEED")) return {std::strtoull(one, nullptr, 10)};
   if (const char* many = std::getenv("FABRING_TEST_SEEDS")) fixed = std::strtoull(many, nullptr, 10);
+  std::uint64_t first = 1;
+  if (const char* from = std::getenv("FABRING_TEST_FIRST_SEED")) {
+    first = std::strtoull(from, nullptr, 10);
+    fresh = 0;
+    fmt::print("{} seeds from {}\n", fixed, first);  // tools/faults.sh adds them up
+  }
   std::vector<std::uint64_t> all;
-  for (std::size_t i = 1; i <= fixed; ++i) all.push_back(i);
+  for (std::size_t i = 0; i < fixed; ++i) all.push_back(first + i);
   std::random_device device;
   for (std::size_t i = 0; i < fresh; ++i) {
     all.push_back(device());

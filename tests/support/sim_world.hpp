@@ -171,7 +171,7 @@ SimWorldOptions any_world(int ranks, std::uint64_t seed);
 Request any_allreduce(std::size_t count, std::mt19937_64& chance);
 
 /// Seeds to run a test with: fixed ones, some fresh ones (printed), FABRING_TEST_SEEDS of them if set;
-/// FABRING_TEST_SEED=n runs just that one.
+/// FABRING_TEST_SEED=n runs just that one, FABRING_TEST_FIRST_SEED=n the fixed ones from there on and no fresh ones.
 std::vector<std::uint64_t> seeds(std::size_t fixed, std::size_t fresh);
 
 }  // namespace fabring::fixture

@@ -14,12 +14,13 @@ STAND_INS = ("sudo", "apt-get", "dpkg-query", "cmake", "ctest", "program", "pyth
 UNKNOWN = (["dve"], ["--dve"], ["--preset", "dev"])
 # What a script does with a word that only it knows how to refuse, and how it ends.
 MORE = {"matrix.sh": [(["allreduce", "ring"], 2)],
-        "faults.sh": [(["--rans", "3"], 2)],
+        "faults.sh": [(["--rans", "3"], 2), (["--simulated"], 2), (["--simulated", "0"], 2), (["--simulated", "3", "--sed", "7"], 2)],
         "fuzz.sh": [(["--runs"], 2), (["--runs", "3", "--help"], 0)],
         "large_counts.sh": [(["tcp", "shn"], 2), (["tcp", "--help"], 0)],
         "setup.sh": [(["dev", "tidy"], 2)]}
 # What the message must have where it is not the first word.
-NAMED = {("large_counts.sh", "tcp", "shn"): "shn", ("setup.sh", "dev", "tidy"): "tidy"}
+NAMED = {("faults.sh", "--simulated", "3", "--sed", "7"): "--sed 7", ("large_counts.sh", "tcp", "shn"): "shn",
+         ("setup.sh", "dev", "tidy"): "tidy"}
 READS_WORDS_BY_PYTHON = "faults.sh"  # so for it there is no stand-in
 
 
@@ -60,7 +61,8 @@ with tempfile.TemporaryDirectory() as folder:
         stand_in(folder / name, f"echo {name} >> {called}; echo install ok installed")
     environment = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}", "TMPDIR": str(made), "SETUP_PYTHON": "none",
                    "PYTHONDONTWRITEBYTECODE": "1"}
-    environment.update(dict.fromkeys(("FABRING_CLI", "FABRING_ENGINE_TEST", "FABRING_RANK_PROGRAM"), str(folder / "program")))
+    programs = ("FABRING_CLI", "FABRING_ENGINE_TEST", "FABRING_RANK_PROGRAM", "FABRING_TRANSFER_TEST")
+    environment.update(dict.fromkeys(programs, str(folder / "program")))
     environment.pop("SETUP_PACKAGES", None)
     wrong = []
     scripts = sorted(tools.glob("*.sh"))

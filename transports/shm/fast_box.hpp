@@ -83,7 +83,7 @@ class FastOutbox {
     first.stamp.store(FastRing::stamp_of(line_), std::memory_order_release);
     ++line_;
     loan = lent_end_ = line_;
-    lends_ = true;
+    lends_ = unseen_ = true;
     return true;
   }
   /// An answer in its place, has_room_for_line() given. It has been read once the number returned is_back().
@@ -102,14 +102,14 @@ class FastOutbox {
   bool is_back(std::uint32_t loan) const {
     return static_cast<std::int32_t>(channel_->fast_read.load(std::memory_order_acquire) - loan) >= 0;
   }
-  /// Has the peer passed a loan, or some other message while one was out, since note_what_is_back()?
-  bool something_is_back() const {
-    return lends_ && channel_->fast_read.load(std::memory_order_acquire) != noted_read_;
-  }
-  void note_what_is_back() {
-    if (!lends_) return;
-    noted_read_ = channel_->fast_read.load(std::memory_order_acquire);
-    forget_what_is_back();
+  /// Has the peer read on since this was asked last, while a loan was out? Who asks is about to sleep: it looks at its
+  /// loans once more then.
+  bool something_came_back() {
+    if (!unseen_) return false;
+    const std::uint32_t read = channel_->fast_read.load(std::memory_order_acquire);
+    if (std::exchange(seen_read_, read) == read) return false;
+    unseen_ = !is_back(lent_end_);
+    return true;
   }
   /// visit(bytes) of what the peer may still write to.
   template <class Visit>
@@ -173,8 +173,9 @@ class FastOutbox {
   };
   std::deque<Place> places_;  // where answers may be written, oldest first
   bool lends_ = false;
-  std::uint32_t lent_end_ = 0;    // of the last loan
-  std::uint32_t noted_read_ = 0;  // how far the peer had read at the last note_what_is_back()
+  std::uint32_t lent_end_ = 0;   // of the last loan
+  bool unseen_ = false;          // something_came_back() has not found the last loan back
+  std::uint32_t seen_read_ = 0;  // how far the peer had read when that was asked last
 };
 
 class FastInbox {

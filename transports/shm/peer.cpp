@@ -267,7 +267,6 @@ bool Peer::step() {
   }
   if (taken == Inbox::Taken::some && inbox_->sender_waits()) ring_if_asleep();
   if (fast_inbox_ && fast_inbox_->release(*fast_outbox_) && fast_inbox_->sender_waits()) ring_if_asleep();
-  fast_outbox_->note_what_is_back();
   const bool back = outbox_->lends() && take_back();
   const bool pushed = !queue_.empty() && push();
   return back || pushed || taken == Inbox::Taken::some;
@@ -310,12 +309,12 @@ bool Peer::push() {
   return some;
 }
 
-bool Peer::idle() const {
+bool Peer::idle() {
   if (fast_inbox_ && !fast_inbox_->empty()) return false;
   if (state_ != State::alive || !met()) return true;
   if (fast_inbox_ && fast_inbox_->can_release(*fast_outbox_)) return false;
   return inbox_->empty() && (queue_.empty() || !outbox_->has_room()) && !outbox_->something_is_back() &&
-         !fast_outbox_->something_is_back() && !(fast_blocked_ && fast_outbox_->has_room());
+         !fast_outbox_->something_came_back() && !(fast_blocked_ && fast_outbox_->has_room());
 }
 
 void Peer::sleeps(bool asleep) {

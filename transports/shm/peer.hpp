@@ -90,7 +90,7 @@ class Peer final : public FastPeer {
   /// Takes and sends what can be; true if anything moved.
   bool step();
   /// Nothing to take and, as far as sends wait, no room: its bell will tell.
-  bool idle() const;
+  bool idle();
   /// About to sleep, or awake again.
   void sleeps(bool asleep);
 

@@ -198,7 +198,7 @@ bool ShmEndpoint::arm() {
   arena_->header().sleeping.store(1, std::memory_order_relaxed);
   for (Peer* peer : near_) peer->sleeps(true);
   std::atomic_thread_fence(std::memory_order_seq_cst);  // pairs with the one in Peer::ring_if_asleep()
-  const bool quiet = std::all_of(near_.begin(), near_.end(), [](const Peer* peer) { return peer->idle(); });
+  const bool quiet = std::all_of(near_.begin(), near_.end(), [](Peer* peer) { return peer->idle(); });
   if (!quiet) disarm();
   return quiet;
 }

@@ -102,15 +102,16 @@ TEST(ShmWakeUps, WhoWaitsForASmallLoanIsRungByWhoReadIt) {
   EXPECT_TRUE(two.rung(0));
   two.at(0).disarm();
   EXPECT_TRUE(two.way_of(0).is_back(first));
-  EXPECT_FALSE(two.at(0).arm()) << "one came back that it has not looked for";
   two.world.poll(0);
-  ASSERT_TRUE(two.at(0).arm()) << "it has looked, and the other is out";
+  EXPECT_FALSE(two.at(0).arm()) << "one came back, for which nobody may have looked since it did";
+  ASSERT_TRUE(two.at(0).arm()) << "the other is out";
   ASSERT_TRUE(two.way_of(1).front(message));
   two.way_of(1).pop();
   EXPECT_TRUE(two.rung(0));
   two.at(0).disarm();
   EXPECT_TRUE(two.way_of(0).is_back(second));
   two.world.poll(0);
+  EXPECT_FALSE(two.at(0).arm());
   EXPECT_TRUE(two.at(0).arm()) << "nothing is out any more";
   two.at(0).disarm();
 }

@@ -6,7 +6,8 @@
 // per_message: the time of a whole allreduce between two ranks, both in this thread, divided by the messages of one of
 // them; segments are short, so it is hardly about bytes. call: a blocking allreduce of two threads through shared
 // memory, each way a line of 64 bytes; its real time needs a core for each. flag_round: the least that such a call can
-// take, a number written to a line of shared memory until the other thread has answered in another.
+// take, a number written to a line of shared memory until the other thread has answered in another. unwaited: small
+// calls whose message is there before it is looked for, both ranks in this thread, for counting instructions.
 
 #include <benchmark/benchmark.h>
 
@@ -86,6 +87,22 @@ void call(benchmark::State& state) {
       benchmark::Counter(batch, benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
 }
 BENCHMARK(call)->Arg(4)->Arg(1 << 10)->Arg(16 << 10)->UseRealTime()->Unit(benchmark::kMicrosecond);
+
+/// `calls` reductions to rank 0, each begun by rank 1, which only sends.
+void unwaited(benchmark::State& state) {
+  const std::int64_t calls = state.range(0);
+  fixture::ThreadWorld world(2, {}, fixture::ThreadWorld::Over::shm);
+  Communicator receiver = world.world(0), sender = world.world(1);
+  float own = 1, sum = 0, other = 2;
+  for (auto _ : state) {
+    for (std::int64_t i = 0; i < calls; ++i) {
+      const Status sent = sender.run(Operation::reduce(&other, &other, 1, DataType::float32, ReduceOp::sum, 0));
+      const Status received = receiver.run(Operation::reduce(&own, &sum, 1, DataType::float32, ReduceOp::sum, 0));
+      if (!sent.ok() || !received.ok() || sum != 3) return state.SkipWithError("a reduction went wrong");
+    }
+  }
+}
+BENCHMARK(unwaited)->Arg(1000)->Arg(11000)->Iterations(1)->Unit(benchmark::kMillisecond);
 
 struct Flags {
   alignas(128) std::atomic<std::uint64_t> asked{0};

@@ -69,8 +69,8 @@ bool TreePlane::silence_told(const control::Silence& silence, std::string_view p
   return true;
 }
 
-// Parts of the tree that join again tell each other of silences, also of those that both know or that have ended in a
-// loss: who reads the log was told.
+// Parts of the tree that join again tell each other of all silences: of one that this rank still knows, or that has
+// ended in a loss, whoever reads the log was told.
 void TreePlane::note_silence(const control::Silence& silence) {
   std::string name;
   {

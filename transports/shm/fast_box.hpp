@@ -102,9 +102,9 @@ class FastOutbox {
   bool is_back(std::uint32_t loan) const {
     return static_cast<std::int32_t>(channel_->fast_read.load(std::memory_order_acquire) - loan) >= 0;
   }
-  /// Has the peer read on since this was asked last, while a loan was out? Who asks is about to sleep: it looks at its
-  /// loans once more then.
-  bool something_came_back() {
+  /// True, once each time: the peer has read on while a loan was out. Whoever is about to sleep looks at its loans once
+  /// more then.
+  bool note_returns() {
     if (!unseen_) return false;
     const std::uint32_t read = channel_->fast_read.load(std::memory_order_acquire);
     if (std::exchange(seen_read_, read) == read) return false;
@@ -174,7 +174,7 @@ class FastOutbox {
   std::deque<Place> places_;  // where answers may be written, oldest first
   bool lends_ = false;
   std::uint32_t lent_end_ = 0;   // of the last loan
-  bool unseen_ = false;          // something_came_back() has not found the last loan back
+  bool unseen_ = false;          // note_returns() has not found the last loan back
   std::uint32_t seen_read_ = 0;  // how far the peer had read when that was asked last
 };
 

@@ -314,7 +314,7 @@ bool Peer::idle() {
   if (state_ != State::alive || !met()) return true;
   if (fast_inbox_ && fast_inbox_->can_release(*fast_outbox_)) return false;
   return inbox_->empty() && (queue_.empty() || !outbox_->has_room()) && !outbox_->something_is_back() &&
-         !fast_outbox_->something_came_back() && !(fast_blocked_ && fast_outbox_->has_room());
+         !fast_outbox_->note_returns() && !(fast_blocked_ && fast_outbox_->has_room());
 }
 
 void Peer::sleeps(bool asleep) {

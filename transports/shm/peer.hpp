@@ -89,7 +89,8 @@ class Peer final : public FastPeer {
 
   /// Takes and sends what can be; true if anything moved.
   bool step();
-  /// Nothing to take and, as far as sends wait, no room: its bell will tell.
+  /// Nothing to take and, as far as sends wait, no room: its bell will tell. Asked once before a sleep, as what has
+  /// been lent and came back is told once.
   bool idle();
   /// About to sleep, or awake again.
   void sleeps(bool asleep);

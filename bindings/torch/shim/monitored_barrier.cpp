@@ -40,7 +40,7 @@ void report_to_rank_0(const StoreKeys& keys, int rank, std::chrono::milliseconds
                         was_missing ? "; the one before this is over, as rank 0 gave up waiting for this rank" : "",
                         "; look at rank 0's output"));
   const std::string verdict = keys.get(verdict_key);
-  keys.put(hearing_key(rank), "");
+  say_heard(keys.store(), keys.name(hearing_key(rank)));
   if (!verdict.empty()) raise_lost(reached + "received errors while waiting for send/recv from rank 0: " + verdict);
 }
 

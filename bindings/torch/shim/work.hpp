@@ -65,8 +65,8 @@ class Work final : public c10d::Work {
   std::uint64_t getSequencenumber() const override { return task_.sequence; }
 
   /// For the end of the process: waits, for FABRING_LEAVE_TIMEOUT at most, until all collectives and sends are over
-  /// that this process has begun, whoever keeps their Works; those that are not then end, on all ranks. Receives are
-  /// not waited for.
+  /// that this process has begun, whoever keeps their Works. If some are not, all groups of this process end then, on
+  /// all ranks. Receives are not waited for.
   static void let_end();
   /// Waits, for some seconds, until nothing is left to be finished by the threads of this module.
   static void settle();

@@ -33,12 +33,13 @@ Result<Rank> time_calls(Stopwatch& stopwatch, const Stopwatch::Call& call, const
   std::vector<double> repetitions = into.repetitions_us;
   into.time_us = percentile(repetitions, 0.50);
   const auto middle = std::ranges::find(into.repetitions_us, into.time_us) - into.repetitions_us.begin();
+  const Rank slowest_of_median = slowest[static_cast<std::size_t>(middle)];
   if (options.repetitions > 0) {
     into.p50_us = into.time_us;
     into.p99_us = percentile(repetitions, 0.99);
-    return slowest[static_cast<std::size_t>(middle)];
+    return slowest_of_median;
   }
-  if (!shows_percentiles(options.format)) return slowest.front();
+  if (!shows_percentiles(options.format)) return slowest_of_median;
   if (!steps) {
     // Calls of their own: looks at the clock between those above would be part of what is measured. All ranks have the
     // same `seconds`, so all of them make as many.
@@ -47,7 +48,7 @@ Result<Rank> time_calls(Stopwatch& stopwatch, const Stopwatch::Call& call, const
   }
   into.p50_us = percentile(each, 0.50) * 1e6;
   into.p99_us = percentile(each, 0.99) * 1e6;
-  return slowest.front();
+  return slowest_of_median;
 }
 
 void tell_fewer_repetitions(const Measurement& measurement, const PerfOptions& options, const std::string& what) {

@@ -20,7 +20,7 @@ std::string comparison_table(const std::vector<Comparison>& rows, const Simulate
     const auto time = forecast.time();
     const char* const mark = forecast.extrapolated() ? extrapolated_mark : forecast.priced() ? priced_mark : "";
     text +=
-        fmt::format(line, size_text(forecast.bytes), measured.ranks, name(measured.algorithm),
+        fmt::format(line, size_text(measured.bytes), measured.ranks, name(measured.algorithm),
                     time ? mark + time_text(*time) : "-", time_text(static_cast<Nanoseconds>(measured.time_us * 1e3)),
                     row.known() ? fmt::format("{:.2f}", row.ratio()) : "-");
     if (!forecast.outcome) legend.explain(measured.algorithm, forecast.note);
@@ -42,7 +42,7 @@ std::string comparison_json(const std::vector<Comparison>& rows, const Simulated
                     {"machine", wanted.forecast.machine.name},
                     {"nodes", wanted.nodes},
                     {"ranks", measured.ranks},
-                    {"bytes", forecast.bytes},
+                    {"bytes", measured.bytes},
                     {"time_us", if_known(row.predicted_us())},
                     {"measured_us", measured.time_us},
                     {"ratio", if_known(row.ratio())},

@@ -113,6 +113,15 @@ TEST(Simulate, NamesNoFastestOfWhatTakesTooLongToBeCounted) {
   EXPECT_THAT(beside.out, testing::AllOf(HasSubstr("> 36 years       100 us      -"), HasSubstr("0 of 1 within")));
 }
 
+TEST(Simulate, ListsWhatWasMeasuredByTheBytesOfTheMeasurement) {
+  const Scratch measured(
+      R"([{"collective": "all_gather", "algorithm": "ring", "bytes": 4, "ranks": 4, "time_us": 2.0}])");
+  std::vector<std::string> words{"simulate", "all_gather", "--measured", measured.path()};
+  EXPECT_THAT(run(words).out, HasSubstr("\n       4 B      4                 ring"));
+  words.emplace_back("--json");
+  EXPECT_EQ(nlohmann::json::parse(run(words).out)[0]["bytes"], 4) << "not those of an element of each rank";
+}
+
 TEST(Simulate, DrawsChartsAndLinks) {
   const Scratch plot, links;
   const auto result = run({"simulate", "allreduce", "--scale", "8,16,32", "--sizes", "1K,1M", "--algorithm", "ring",

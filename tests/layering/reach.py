@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """A file reaches, over what it includes, a declaration of every type of the project that it names: the build that joins files
-(FABRING_UNITY) does not notice one that leans on its neighbour. Run: reach.py ROOT, or reach.py --self-test."""
+(FABRING_UNITY) does not notice one that leans on its neighbour. For the same reason whoever uses fmt::join includes the header
+that has it in every fmt. Run: reach.py ROOT, or reach.py --self-test."""
 import functools
 import pathlib
 import re

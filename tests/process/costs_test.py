@@ -2,27 +2,16 @@
 until many ranks are ready. The bounds are some times what is measured."""
 
 import contextlib
-import glob
 import threading
 import time
 
 import harness
-from harness import Job, arguments, require, run_cases
-from status_test import status
+from harness import Job, arguments, processor_seconds, require, run_cases, status
 
 MEBIBYTE = 1 << 20
 IDLE = 0.03  # of a processor, all four ranks together; 0.001 to 0.002 was measured
 SHARE = 0.5  # of what the kernel counts is in the account at least; 0.8 was measured over shm, more than all elsewhere
 READY = 10  # seconds for 16 ranks; 0.5 to 2.2 were measured on two busy cores
-
-
-def processor_seconds(pid):
-    """Of all threads; the process's own numbers are hundredths of a second."""
-    spent = 0
-    for path in glob.glob(f"/proc/{pid}/task/*/schedstat"):
-        with open(path, encoding="ascii") as file:
-            spent += int(file.read().split()[0])
-    return spent / 1e9
 
 
 def counted(pid):

@@ -7,6 +7,7 @@ by pidfd or process object, never by name. Standard library only.
 import argparse
 import collections
 import concurrent.futures
+import glob
 import json
 import os
 import random
@@ -54,6 +55,29 @@ def arguments(description, runs, transports="shm,tcp,fabric", several_hosts=Fals
 def cli(options):
     """The command, which is built beside it."""
     return os.path.join(os.path.dirname(options.program), "..", "..", "tools", "fabring")
+
+
+def ask(options, words, prefix=(), limit=15, user=None):
+    """What the command answers, and how long it took."""
+    began = time.monotonic()
+    done = subprocess.run([*prefix, cli(options), *words], capture_output=True, text=True, timeout=limit * slowness, user=user)
+    return done, time.monotonic() - began
+
+
+def status(options, job, prefix=()):
+    """The job, as `fabring status` sees it."""
+    done, _ = ask(options, ["status", job.settings["FABRING_JOB_ID"], "--json"], prefix)
+    require(done.returncode == 0, f"status ended with {done.returncode}: {done.stderr}")
+    return json.loads(done.stdout)["jobs"][0]
+
+
+def processor_seconds(pid):
+    """Of all threads; the process's own numbers are hundredths of a second."""
+    spent = 0
+    for path in glob.glob(f"/proc/{pid}/task/*/schedstat"):
+        with open(path, encoding="ascii") as file:
+            spent += int(file.read().split()[0])
+    return spent / 1e9
 
 
 reserved_ports = []

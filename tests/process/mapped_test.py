@@ -2,6 +2,7 @@
 them; a kill -9 or a stop while others read it ends in the named error, and what belongs to no name is gone. Of a job whose
 ranks are all killed nothing is left that has a name: in /dev/shm, of System V or among abstract sockets."""
 
+import contextlib
 import glob
 import os
 import signal
@@ -67,31 +68,29 @@ def segments(creators):
     return [f"segment {row[1]} of {row[3]} bytes" for row in rows if int(row[4]) in creators]
 
 
-def mapped_by_somebody(path):
-    for maps in glob.glob("/proc/[0-9]*/maps"):
-        try:
-            with open(maps, encoding="utf-8", errors="replace") as lines:
-                if path in lines.read():
-                    return True
-        except OSError:
-            pass  # ended meanwhile
-    return False
+def files_in_memory(pid):
+    """Names in /dev/shm that this process has mapped or open."""
+    names = set()
+    for path in glob.glob(f"/proc/{pid}/fd/*"):
+        with contextlib.suppress(FileNotFoundError):  # closed meanwhile
+            names.add(os.readlink(path))
+    with open(f"/proc/{pid}/maps", encoding="utf-8", errors="replace") as lines:
+        names |= {line.split(maxsplit=5)[-1].strip() for line in lines}
+    return {name for name in names if name.startswith("/dev/shm/")}
 
 
 def all_killed(options, transport):
-    """What other programs of the machine put into /dev/shm meanwhile they have mapped, or it has gone again."""
-    before = set(os.listdir("/dev/shm"))
     with Job(options.program, 3, transport) as job:
         job.start_all([LOOP])
         job.wait_event("step", 60)
         pids = {rank.process.pid for rank in job.ranks}
         names = set().union(*(abstract_names(socket_inodes(pid)) for pid in pids))
         require(len(names) >= len(pids), f"the ranks should have a socket each to be asked at, but have {sorted(names)}")
+        files = set().union(*(files_in_memory(pid) for pid in pids))
         for rank in job.ranks:
             rank.signal(signal.SIGKILL)
         job.wait_exit(10)
-        new = [f"/dev/shm/{name}" for name in set(os.listdir("/dev/shm")) - before]
-        left = [path for path in new if not mapped_by_somebody(path) and os.path.exists(path)]
+        left = sorted(path for path in files if os.path.exists(path))
         left += segments(pids) + sorted(names & abstract_names())
         require(not left, f"left behind: {', '.join(left)}")
 

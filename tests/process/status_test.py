@@ -12,23 +12,10 @@ import time
 
 import harness
 import hosts
-from harness import SKIP, Failed, Job, arguments, cli, require, run_cases
+from harness import SKIP, Failed, Job, arguments, ask, cli, require, run_cases, status
 
 LOOP = "loop steps=0 sizes=4,65536,1048576 every=5"
 BIG = "loop steps=1 sizes=4194304"
-
-
-def ask(options, words, prefix=(), limit=15, user=None):
-    began = time.monotonic()
-    done = subprocess.run([*prefix, cli(options), *words], capture_output=True, text=True, timeout=limit * harness.slowness,
-                          user=user)
-    return done, time.monotonic() - began
-
-
-def status(options, job, prefix=()):
-    done, _ = ask(options, ["status", job.settings["FABRING_JOB_ID"], "--json"], prefix)
-    require(done.returncode == 0, f"status ended with {done.returncode}: {done.stderr}")
-    return json.loads(done.stdout)["jobs"][0]
 
 
 def hang(options, job, after="1", prefix=(), more=()):

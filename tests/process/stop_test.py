@@ -1,11 +1,10 @@
 """A stopped rank: named as suspect by every other rank, fatal only after FABRING_SILENCE_TIMEOUT; one that comes back in time is forgiven."""
 
-import os
 import signal
 import time
 
 import harness
-from harness import Job, arguments, named_after, require, require_error, require_named_once, run_cases
+from harness import Job, arguments, named_after, processor_seconds, require, require_error, require_named_once, run_cases
 
 LOOP = "loop steps=0 sizes=4,65536,1048576,4194304 every=5"
 
@@ -70,15 +69,6 @@ def processor_share(rank, seconds):
     before, since = processor_seconds(rank.process.pid), time.monotonic()
     pause(rank, seconds)
     return (processor_seconds(rank.process.pid) - before) / (time.monotonic() - since)
-
-
-def processor_seconds(pid):
-    """Of all threads."""
-    total = 0
-    for task in os.listdir(f"/proc/{pid}/task"):
-        with open(f"/proc/{pid}/task/{task}/schedstat") as file:
-            total += int(file.read().split()[0])
-    return total / 1e9
 
 
 def stays_away(options, transport, victim):

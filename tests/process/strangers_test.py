@@ -2,17 +2,15 @@
 The job must not notice, at the ports where libfabric itself listens either, which have cases of their own."""
 
 import collections
-import json
 import os
 import random
 import socket
 import struct
-import subprocess
 import threading
 import time
 
 import harness
-from harness import Failed, Job, arguments, cli, require, run_cases
+from harness import Failed, Job, arguments, cli, require, run_cases, status
 
 TLS_HELLO = bytes.fromhex("16030100ca010000c60303") + bytes(range(32)) * 6
 LISTEN = "0A"
@@ -161,10 +159,7 @@ def meeting(options, transport, everywhere):
 
 def turned_away(options, job):
     """As the ranks count them."""
-    done = subprocess.run([cli(options), "status", job.settings["FABRING_JOB_ID"], "--json"], capture_output=True, text=True,
-                          timeout=15 * harness.slowness)
-    require(done.returncode == 0, f"status ended with {done.returncode}: {done.stderr}")
-    return sum(rank.get("strangers", 0) for rank in json.loads(done.stdout)["jobs"][0]["ranks"])
+    return sum(rank["strangers"] for rank in status(options, job)["ranks"])
 
 
 def run_beside(options, transport, choose_ports, counted=sum):

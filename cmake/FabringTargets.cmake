@@ -146,6 +146,16 @@ function(fabring_test_timeout seconds)
   set_tests_properties(${ARGN} PROPERTIES TIMEOUT ${seconds})
 endfunction()
 
+# fabring_job_test(TEST ALONE): a test that is a job of several processes, which share the cores: one such test at a time, from the
+# beginning, beside tests that are none; beside no test at all where ALONE is true, for what it measures or bounds tightly.
+function(fabring_job_test test alone)
+  if(alone)
+    set_tests_properties("${test}" PROPERTIES RUN_SERIAL TRUE)
+  else()
+    set_tests_properties("${test}" PROPERTIES RESOURCE_LOCK jobs COST 1000)
+  endif()
+endfunction()
+
 # fabring_test(name SOURCES... LINK... [LABELS...] [TIMEOUT s]): a GoogleTest program; every TEST is a ctest of its own.
 function(fabring_test name)
   cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;LINK;LABELS;ARGS" ${ARGN})

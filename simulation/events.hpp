@@ -1,9 +1,7 @@
 #pragma once
-// The events of the simulation and their order. Events of equal time come in an order that is the same for symmetric
-// ranks, so a unit simulated alone takes the turns it takes in the whole world.
+// The events of the simulation.
 
 #include <cstdint>
-#include <tuple>
 
 #include "collectives/cost/machine.hpp"
 #include "collectives/plan.hpp"
@@ -21,13 +19,5 @@ struct Event {  // half a line of the cache
   StepId step : 24 = 0;  // most_world_steps at most
   EventKind kind : 8 = EventKind::call;
 };
-
-inline bool earlier(const Event& a, const Event& b) {
-  if (a.time != b.time) return a.time < b.time;
-  const auto place = [](const Event& event) {
-    return std::tuple(event.position, event.kind, event.tile, std::uint32_t{event.step}, event.rank);
-  };
-  return place(a) < place(b);
-}
 
 }  // namespace fabring::simulation

@@ -10,6 +10,12 @@
 namespace fabring::conformance {
 namespace {
 
+// By memcmp: element by element it takes most of the time of a test that is not optimised.
+bool is(std::span<const std::byte> payload, const Bytes& expected) {
+  return payload.size() == expected.size() &&
+         (payload.empty() || std::memcmp(payload.data(), expected.data(), payload.size()) == 0);
+}
+
 // The worst that a payload can hold is what would be a stamp, of this or a later time round the ring.
 TEST(ShmFastBox, KeepsOrderAndBytesHoweverOftenItGoesRoundAndWhateverThePayload) {
   for (const std::uint32_t seed : {1u, 2u, 3u}) {
@@ -47,7 +53,7 @@ TEST(ShmFastBox, KeepsOrderAndBytesHoweverOftenItGoesRoundAndWhateverThePayload)
         if (found == shm::FastInbox::Found::nothing) continue;
         ASSERT_EQ(number_of(message.head), received);
         EXPECT_EQ(reinterpret_cast<std::uintptr_t>(message.payload.data()) % 16, 0u);
-        ASSERT_TRUE(std::ranges::equal(message.payload, under_way.at(received)));
+        ASSERT_TRUE(is(message.payload, under_way.at(received)));
         under_way.erase(received++);
         in.pop();
       }
@@ -100,7 +106,7 @@ TEST(ShmFastBox, AnswersInThePlaceOfWhatWasSent) {
     FastMessage message;
     ASSERT_EQ(in.front(message), shm::FastInbox::Found::message);
     ASSERT_EQ(number_of(message.head), number);
-    ASSERT_TRUE(std::ranges::equal(message.payload, pattern(bytes, static_cast<unsigned>(number))));
+    ASSERT_TRUE(is(message.payload, pattern(bytes, static_cast<unsigned>(number))));
     std::byte* const place = in.place_of_answer(out);
     ASSERT_EQ(place, message.payload.data());
     ASSERT_TRUE(out.has_room_for_line());
@@ -111,7 +117,7 @@ TEST(ShmFastBox, AnswersInThePlaceOfWhatWasSent) {
     FastMessage message;
     ASSERT_EQ(in.front(message), shm::FastInbox::Found::message);
     ASSERT_EQ(number_of(message.head), number);
-    ASSERT_TRUE(std::ranges::equal(message.payload, pattern(bytes, static_cast<unsigned>(number))));
+    ASSERT_TRUE(is(message.payload, pattern(bytes, static_cast<unsigned>(number))));
     in.pop();
   };
   for (std::uint32_t i = 0; i < 1000; ++i) {
@@ -317,7 +323,7 @@ TEST(ShmFastMessages, WakeASleeperAndOutliveTheirSender) {
   FastMessage message;
   ASSERT_TRUE(to.front(message));
   EXPECT_EQ(number_of(message.head), 2u);
-  EXPECT_TRUE(std::ranges::equal(message.payload, payload));
+  EXPECT_TRUE(is(message.payload, payload));
 }
 
 }  // namespace

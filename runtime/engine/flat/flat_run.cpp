@@ -65,6 +65,9 @@ bool FlatRun::run_stage(EngineCore& engine, CommunicatorCore& communicator) {
   Tile& tile = tiles_[number % tiles_.size()];
   next_ = stage_begin(stage_);
   if (stage_ == 0) {
+    if (!writing_.empty() && number >= tiles_.size() &&
+        !await_written(engine, number - static_cast<std::uint32_t>(tiles_.size())))
+      return false;  // it has this place in scratch
     operands_.bind(tile.placement, tiling_, number);
     look_up_places(tile);
     operands_.bring_in(tile.placement);

@@ -75,7 +75,10 @@ class CommunicatorCore {
   const WorldShape& shape() const { return shape_; }
   /// No other one that its members have had has it; communicators of one number, disjoint colours of one split or
   /// subgroups, have other first ranks.
-  std::uint64_t global_id() const { return (std::uint64_t{id} << 32) | static_cast<std::uint32_t>(members[0]); }
+  std::uint64_t global_id() const { return global_id(id, members[0]); }
+  static std::uint64_t global_id(std::uint32_t id, Rank first_member) {
+    return (std::uint64_t{id} << 32) | static_cast<std::uint32_t>(first_member);
+  }
   Rank rank_of_world(Rank world) const;  ///< -1 if not a member
 
   // Any thread, under `mutex`.
@@ -137,6 +140,7 @@ class CommunicatorCore {
   PointToPoint messages{*this};
   std::array<std::unique_ptr<FlatRun>, 4> flat;  ///< of the last small operations, for the next
   std::size_t next_flat = 0;
+  std::uint32_t run_flat = 0;  ///< sequence of the operation that one of them is at, which is in no list; 0: none
 
   RefusedHere refused;  ///< any thread, under `mutex`
   bool untold = false;  ///< likewise: it failed by a mismatch, of which no call has told

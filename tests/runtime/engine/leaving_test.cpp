@@ -11,6 +11,7 @@
 #include "tests/support/thread_world.hpp"
 #include "transports/forwarding_endpoint.hpp"
 #include "transports/inproc/inproc_transport.hpp"
+#include "transports/tcp/tcp_transport.hpp"
 
 namespace fabring::fixture {
 namespace {
@@ -167,6 +168,69 @@ TEST_F(LastMessages, that_do_not_arrive_in_time_end_with_their_engine) {
       << send.status().message();
   transport.gate.open.store(true);
   EXPECT_EQ(receive.wait().code(), ErrorCode::aborted) << receive.status().to_string();
+}
+
+/// Says when rank 0 has read that a rank is gone.
+class SeesLosses final : public ForwardingEndpoint {
+ public:
+  SeesLosses(std::unique_ptr<Endpoint> inner, std::atomic<bool>& seen)
+      : ForwardingEndpoint(std::move(inner)), seen_(seen) {}
+  std::size_t poll(std::span<Completion> out) override {
+    const std::size_t count = inner().poll(out);
+    for (const Completion& each : out.first(count))
+      if (each.outcome == Outcome::lost) seen_.store(true);
+    return count;
+  }
+
+ private:
+  std::atomic<bool>& seen_;
+};
+
+class TcpThatSeesLosses final : public Transport {
+ public:
+  std::string_view name() const override { return inner_->name(); }
+  Result<std::string> probe(const EndpointOptions& options) override { return inner_->probe(options); }
+  Result<std::unique_ptr<Endpoint>> open(const EndpointOptions& options) override {
+    auto opened = inner_->open(options);
+    if (opened && options.self == 0) return std::unique_ptr<Endpoint>(new SeesLosses(std::move(*opened), seen));
+    return opened;
+  }
+
+  std::atomic<bool> seen{false};
+
+ private:
+  const std::unique_ptr<Transport> inner_ = make_tcp_transport();
+};
+
+// The caller runs the operation itself, and waits for rank 1 when it reads that rank 2 is gone, whose message has come.
+// That was called a message for an operation that is over, which only a broken rank sends.
+TEST(LastMessagesOfOneThatIsGone, are_used_by_the_small_operation_that_they_are_for) {
+  TcpThatSeesLosses transport;
+  EndpointOptions options;
+  options.bind_address = "127.0.0.1";
+  Config config;
+  config.algorithm = "direct_one_shot";
+  config.leave_timeout = 100ms;
+  ThreadWorld world(3, config, nullptr, transport, options);
+  std::vector<std::int32_t> in{1, 2, 3, 4}, out(4);
+  const auto reduce = [&](Rank rank) {
+    return world.world(rank).run(
+        Operation::reduce(in.data(), rank == 0 ? out.data() : nullptr, in.size(), DataType::int32, ReduceOp::sum, 0));
+  };
+  world.run([&](Rank rank, Communicator) { EXPECT_TRUE(reduce(rank).ok()); });
+  const Status sent = reduce(2);
+  ASSERT_TRUE(sent.ok()) << sent.to_string();
+  world.drop(2);
+  std::thread late([&] {
+    while (!transport.seen.load()) std::this_thread::yield();
+    const Status status = reduce(1);
+    EXPECT_TRUE(status.ok()) << status.to_string();
+  });
+  out.assign(4, 0);
+  const Status status = reduce(0);
+  late.join();
+  EXPECT_TRUE(status.ok()) << status.to_string();
+  EXPECT_EQ(out, (std::vector<std::int32_t>{3, 6, 9, 12}));
 }
 
 }  // namespace

@@ -34,6 +34,8 @@ class ClaimedNumber {
     held_ = free ? agreed : 0;
     return free;
   }
+  /// It is not given to another communicator of this rank's.
+  void leave() { held_ = 0; }
   std::uint32_t propose_again(std::uint32_t at_least) {
     give_back();
     held_ = engine_.propose_communicator_id(at_least, parent_, ++failed_);
@@ -318,6 +320,19 @@ std::string shortened(std::string label) {
   return label + "...";
 }
 
+/// Those of this colour, by key. `told`: colour, key and a number of each rank.
+std::vector<Rank> members_of(int colour, const std::vector<std::int64_t>& told, const std::vector<Rank>& all) {
+  std::vector<std::size_t> chosen;
+  for (std::size_t rank = 0; rank < all.size(); ++rank)
+    if (told[3 * rank] == colour) chosen.push_back(rank);
+  std::stable_sort(chosen.begin(), chosen.end(),
+                   [&](std::size_t a, std::size_t b) { return told[3 * a + 1] < told[3 * b + 1]; });
+  std::vector<Rank> members;
+  members.reserve(chosen.size());
+  for (const std::size_t rank : chosen) members.push_back(all[rank]);
+  return members;
+}
+
 }  // namespace
 
 Result<Communicator> Communicator::split(int colour, int key, std::string label) {
@@ -341,12 +356,21 @@ Result<Communicator> Communicator::split(int colour, int key, std::string label)
     return agreed.with_prefix(fmt::format("a split of '{}' ({}) failed: ", core_->label, rank_list(asked)));
   };
   FABRING_TRY(agree(told.data(), told.size(), DataType::int64, ReduceOp::sum));
+  const std::vector<Rank> members = colour < 0 ? std::vector<Rank>() : members_of(colour, told, core_->members);
+  label = shortened(std::move(label));
   std::uint32_t id = 0;
   for (std::size_t rank = 0; rank < size; ++rank) id = std::max(id, static_cast<std::uint32_t>(told[3 * rank + 2]));
   while (true) {
     // Another split, by another thread, may have it on some rank.
-    std::uint32_t free_on_all = number.take(id) ? 1 : 0;
-    FABRING_TRY(agree(&free_on_all, 1, DataType::uint32, ReduceOp::min));
+    const bool free_here = number.take(id);
+    std::uint32_t free_on_all = free_here ? 1 : 0;
+    if (const Status agreed = agree(&free_on_all, 1, DataType::uint32, ReduceOp::min); !agreed.ok()) {
+      if (free_here && !members.empty()) {
+        number.leave();  // to those who may have it
+        engine->did_not_make(id, label, members, agreed);
+      }
+      return agreed;
+    }
     if (free_on_all != 0) break;
     id = number.propose_again(id + 1);
     FABRING_TRY(agree(&id, 1, DataType::uint32, ReduceOp::max));
@@ -354,14 +378,7 @@ Result<Communicator> Communicator::split(int colour, int key, std::string label)
   if (id >= Shrinks::first_id)
     return Status(ErrorCode::unsupported, fmt::format("a split of '{}': no communicator number is left", core_->label));
   if (colour < 0) return Communicator();
-  std::vector<Rank> chosen;
-  for (Rank rank = 0; rank < core_->size(); ++rank)
-    if (told[3 * rank] == colour) chosen.push_back(rank);
-  std::stable_sort(chosen.begin(), chosen.end(), [&](Rank a, Rank b) { return told[3 * a + 1] < told[3 * b + 1]; });
-  std::vector<Rank> members;
-  members.reserve(chosen.size());
-  for (Rank rank : chosen) members.push_back(core_->members[rank]);
-  return Communicator(engine->make_communicator(id, shortened(std::move(label)), std::move(members)));
+  return Communicator(engine->make_communicator(id, std::move(label), members));
 }
 
 Result<Communicator> Communicator::split_by_node(std::string label) {

@@ -220,7 +220,11 @@ void TreePlane::learn(const Failure& failure, Rank from) {
   const bool of_rank = failure.communicator == 0 && failure.culprit >= 0;
   if (firsts_.contains({0, -1}) || (failure.reporter != self_ && firsts_.contains({0, failure.reporter}))) return;
   // Lost ranks are no more than there are ranks, and all must hear of each.
-  if (failure.communicator != 0 && firsts_.size() >= most_failures) return;
+  if (failure.communicator != 0 && firsts_.size() >= most_failures) {
+    if (failure.reporter != self_) return;
+    undelivered_.push_back(failure);  // at least this rank's own operations end
+    return deliver();
+  }
   const bool is_first = firsts_.insert({failure.communicator, of_rank ? failure.culprit : -1}).second;
   if (is_first) {
     known_.push_back(failure);

@@ -95,6 +95,8 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   Refusals& refusals() { return refusals_; }
   /// The same of a subgroup of this id.
   void refused_subgroup(std::uint32_t id, const Status& why);
+  /// A communicator of these members that they may have made, and this rank has not.
+  void did_not_make(std::uint32_t id, const std::string& label, std::span<const Rank> members, const Status& why);
   /// Waits until all members of it that are left have called this: who that is, and the number of a communicator of
   /// them.
   Result<Shrinks::Decision> agree_who_is_left(CommunicatorCore& communicator);
@@ -295,9 +297,10 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   void check_refused(CommunicatorCore& communicator, const Execution& execution, Time now);
   void check_deadline(CommunicatorCore& communicator, const Execution& execution, Time now);
   void check_queued(CommunicatorCore& communicator, Time now);
+  static Time since_when(const Execution& execution);
   bool is_overdue(const Execution& execution, Time now) const;
   void give_up(CommunicatorCore& communicator, const Execution& execution, const Execution& waiting,
-               const std::string& behind);
+               const std::string& behind, Time now);
   std::string activity_of(Rank world_rank) const;
   bool is_silent(Rank world_rank) const;
   /// From any thread. `missing`: of the connection to it.

@@ -95,6 +95,13 @@ void EngineCore::abort(CommunicatorCore& communicator, std::string reason) {
   notify_waiters();
 }
 
+// The others may have made it, and would wait for this rank in it.
+void EngineCore::did_not_make(std::uint32_t id, const std::string& label, std::span<const Rank> members,
+                              const Status& why) {
+  report({why.code(), why.context().rank, parts_.self, CommunicatorCore::global_id(id, members[0]),
+          fmt::format("{} has not made communicator '{}': {}", who(parts_.self), label, why.message())});
+}
+
 void EngineCore::take_failures() {
   std::vector<Failure> fresh;
   {
@@ -136,6 +143,7 @@ void EngineCore::cut_off(Rank rank) {
   transfer_->forget(rank);
   parts_.endpoint->disconnect(rank);
   devices_.lost(rank);
+  shrinks_.gone(rank, false);  // also where nobody else is told: a new communicator with it would fail at once
 }
 
 // A stream of the program that it waited for may stand still for good, and what the engine frees at its end would wait

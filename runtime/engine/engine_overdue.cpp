@@ -34,6 +34,9 @@ std::string waits_for(const Execution& execution, const char* otherwise) {
   return from_any ? "a message from any rank" : otherwise;
 }
 
+// Until when it waits for the word of another rank, which may know better who is at fault.
+Time after_others(Time patience) { return patience + std::min(patience / 4, Time(std::chrono::seconds(1))); }
+
 }  // namespace
 
 std::string EngineCore::unread(const CommunicatorCore& communicator, const Execution& execution) {
@@ -168,13 +171,16 @@ Time EngineCore::patience(const Execution& execution) const {
 }
 
 // A timeout of its own counts from the call.
+Time EngineCore::since_when(const Execution& execution) {
+  return execution.call().timeout.count() > 0 ? execution.called_at : execution.begun_at;
+}
+
 bool EngineCore::is_overdue(const Execution& execution, Time now) const {
-  const Time since = execution.call().timeout.count() > 0 ? execution.called_at : execution.begun_at;
-  return now - since >= patience(execution);
+  return now - since_when(execution) >= patience(execution);
 }
 
 void EngineCore::check_deadline(CommunicatorCore& communicator, const Execution& execution, Time now) {
-  if (is_overdue(execution, now)) give_up(communicator, execution, execution, "");
+  if (is_overdue(execution, now)) give_up(communicator, execution, execution, "", now);
 }
 
 // Those behind others of their communicator. FABRING_TIMEOUT counts for the others.
@@ -183,25 +189,26 @@ void EngineCore::check_queued(CommunicatorCore& communicator, Time now) {
     if (execution->failed() || execution->call().timeout.count() <= 0 || !is_overdue(*execution, now)) continue;
     if (communicator.active.empty())
       return give_up(communicator, *execution, *execution,
-                     ", which has not begun: other communicators use all of FABRING_SCRATCH_BYTES");
+                     ", which has not begun: other communicators use all of FABRING_SCRATCH_BYTES", now);
     const Execution& first = *communicator.active.front();
     return give_up(communicator, *execution, first,
-                   fmt::format(", which has not begun: it is queued behind {}", title(first)));
+                   fmt::format(", which has not begun: it is queued behind {}", title(first)), now);
   }
 }
 
-// `waiting` is what it waits in: itself, or what it is `behind`.
+// `waiting` is what it waits in: itself, or what it is `behind`. Where all that it waits for wait themselves, one of
+// them may know of whom, and is heard first.
 void EngineCore::give_up(CommunicatorCore& communicator, const Execution& execution, const Execution& waiting,
-                         const std::string& behind) {
+                         const std::string& behind, Time now) {
   std::vector<std::string> names;
-  Rank culprit = -1;
-  bool blocked = false;  // one that waits itself is not at fault
+  std::vector<Rank> idle;  // who waits itself is not at fault
   for (Rank rank : waiting.waiting_for()) {
-    culprit = communicator.members[rank];
-    blocked = blocked || (!activity_of(culprit).empty() && !is_silent(culprit));
-    names.push_back(who_and_what_stands_between(culprit));
+    const Rank world = communicator.members[rank];
+    if (activity_of(world).empty() || is_silent(world)) idle.push_back(world);
+    names.push_back(who_and_what_stands_between(world));
   }
-  if (names.size() != 1 || blocked) culprit = -1;
+  if (idle.empty() && !names.empty() && now - since_when(execution) < after_others(patience(execution))) return;
+  const Rank culprit = idle.size() == 1 ? idle[0] : -1;
   if (names.empty()) names.push_back(waits_for(waiting, "nobody known"));
   report({ErrorCode::timeout, culprit, parts_.self, communicator.global_id(),
           fmt::format("{} gave up after {} ({}) in {} on '{}'{}, waiting for {}; who does not wait "

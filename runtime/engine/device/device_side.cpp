@@ -61,7 +61,7 @@ DeviceScratch::Block DeviceSide::borrow_scratch(int device, std::size_t bytes, b
     parts_.log.warning(
         fmt::format("GPU {} has no {} bytes left for what operations compute on the way, so they do less at once, or "
                     "their data are staged through the host: {}. Leave it some memory (PyTorch: "
-                    "torch.cuda.set_per_process_memory_fraction, or torch.cuda.empty_cache())",
+                    "torch.cuda.set_per_process_memory_fraction)",
                     device, bytes, scratch_->why_none_left().message()));
   return block;
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <future>
+#include <map>
 #include <random>
 #include <set>
 
@@ -203,11 +204,12 @@ TEST(ControlRepair, ADeathIsHeardAfterMoreFailuresOfCommunicatorsThanAreKept) {
   world.start();
   for (std::uint64_t communicator = 1; communicator <= many; ++communicator)
     world.plane(0).report({ErrorCode::aborted, -1, -1, communicator, ""});
-  for (const Rank rank : {0, 1}) EXPECT_EQ(world.of(rank).wait_for(65536).size(), 65536u);
+  const std::map<Rank, std::size_t> heard{{0, many}, {1, 65536}};  // one's own end here all the same
+  for (const auto& [rank, failures] : heard) EXPECT_EQ(world.of(rank).wait_for(failures).size(), failures);
   world.kill(2);
-  for (const Rank rank : {0, 1}) {
-    const auto all = world.of(rank).wait_for(65537);
-    ASSERT_EQ(all.size(), 65537u);
+  for (const auto& [rank, failures] : heard) {
+    const auto all = world.of(rank).wait_for(failures + 1);
+    ASSERT_EQ(all.size(), failures + 1);
     EXPECT_EQ(all.back().culprit, 2);
   }
 }

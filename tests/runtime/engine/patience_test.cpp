@@ -53,6 +53,20 @@ TEST(Paused, rank_is_named_with_what_its_endpoint_knows_of_the_connection) {
   ASSERT_TRUE(world.run());
 }
 
+// In a ring rank 0 waits for rank 2, which waits for rank 1; of others a rank waits for both.
+TEST(Overdue, operation_is_the_fault_of_the_one_that_does_not_wait_itself_on_every_rank) {
+  for (const Algorithm algorithm : {Algorithm::ring, Algorithm::direct_two_shot, Algorithm::recursive_doubling}) {
+    SimWorld world({.ranks = 3, .algorithm = algorithm});
+    const auto first = world.call(0, {.count = 3000, .timeout = 6s});
+    const auto last = world.call(2, {.count = 3000, .timeout = 6s});
+    ASSERT_TRUE(world.run_until([&] { return first->done() && last->done(); }, 8s)) << name(algorithm);
+    for (const auto& called : {first, last}) {
+      EXPECT_EQ(called->status().code(), ErrorCode::timeout);
+      EXPECT_EQ(called->status().context().rank, 1) << name(algorithm) << ": " << called->status().message();
+    }
+  }
+}
+
 // An endpoint belongs to whoever drives, and a shrink waits in its caller's thread.
 TEST(Paused, rank_that_a_shrink_waits_for_is_named_without_a_word_of_the_endpoint) {
   SimWorld world({.ranks = 3, .timeout = 20ms});  // of the clock on the wall
@@ -61,6 +75,18 @@ TEST(Paused, rank_that_a_shrink_waits_for_is_named_without_a_word_of_the_endpoin
   ASSERT_FALSE(left);
   EXPECT_EQ(left.error().code(), ErrorCode::timeout);
   EXPECT_THAT(left.error().message(), AllOf(HasSubstr("rank 2 (host host2)"), Not(HasSubstr("only the driver"))));
+}
+
+// It kept what was granted to it until it was disconnected: a communicator with it would fail at once.
+TEST(Paused, rank_that_was_disconnected_meanwhile_is_not_left_in_a_shrink) {
+  SimWorld world({.ranks = 2, .timeout = 20ms});
+  world.pause(1, 25s);
+  const auto called = world.call(0, {.count = 1'000'000});
+  ASSERT_TRUE(world.run_until([&] { return called->done(); }, 10s));
+  EXPECT_EQ(called->status().code(), ErrorCode::timeout) << called->status().message();
+  const auto left = world.engine(0).agree_who_is_left(*world.communicator(0));
+  ASSERT_TRUE(left) << left.error().message();
+  EXPECT_EQ(left->gone, (std::vector<bool>{false, true}));
 }
 
 // Its own timeout counts from the call, not from when those before it are over.

@@ -1,0 +1,101 @@
+// A split that ends in the middle on one rank, over real threads.
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <future>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "tests/support/thread_world.hpp"
+#include "transports/forwarding_endpoint.hpp"
+#include "transports/inproc/inproc_transport.hpp"
+
+namespace fabring::fixture {
+namespace {
+
+/// From when it is closed rank 1 hears nothing: it closes with the first message that rank 1 sends of the second
+/// agreement of a split, before which the others send nothing of it.
+struct Ear {
+  static constexpr int sent_before = 2;  // in the first agreement, to the two others
+  std::atomic<bool> counts{false}, closed{false};
+};
+
+class Between final : public ForwardingEndpoint {
+ public:
+  Between(std::unique_ptr<Endpoint> inner, Rank self, Ear& ear)
+      : ForwardingEndpoint(std::move(inner)), self_(self), ear_(ear) {}
+  Post post_send(Rank peer, Slot slot, std::span<const std::byte> from, std::uint64_t context) override {
+    if (!ear_.counts.load()) return inner().post_send(peer, slot, from, context);
+    if (sent_ == Ear::sent_before) {
+      if (self_ == 1) ear_.closed.store(true);
+      if (!ear_.closed.load()) return Post::again;
+    }
+    const Post post = inner().post_send(peer, slot, from, context);
+    if (post == Post::accepted && sent_ < Ear::sent_before) ++sent_;
+    return post;
+  }
+  std::size_t poll(std::span<Completion> out) override {
+    return self_ == 1 && ear_.closed.load() ? 0 : inner().poll(out);
+  }
+
+ private:
+  const Rank self_;
+  Ear& ear_;
+  int sent_ = 0;
+};
+
+class Transported final : public Transport {
+ public:
+  explicit Transported(int ranks) : inner_(make_inproc_transport(make_inproc_fabric(ranks))) {}
+  std::string_view name() const override { return inner_->name(); }
+  Result<std::string> probe(const EndpointOptions& options) override { return inner_->probe(options); }
+  Result<std::unique_ptr<Endpoint>> open(const EndpointOptions& options) override {
+    auto opened = inner_->open(options);
+    if (!opened) return opened;
+    return std::unique_ptr<Endpoint>(new Between(std::move(*opened), options.self, ear));
+  }
+
+  Ear ear;
+
+ private:
+  const std::unique_ptr<Transport> inner_;
+};
+
+// The others have what they need of rank 1, and make the communicator. They would wait in it for ever.
+TEST(Split, that_one_rank_did_not_finish_ends_on_the_others_and_says_who_and_why) {
+  Transported transport(3);
+  Config config;
+  config.algorithm = "direct_one_shot";
+  ThreadWorld world(3, config, nullptr, transport, {});
+  const auto split = [&](Rank rank) {
+    return std::async(std::launch::async, [&world, rank] { return world.world(rank).duplicate("half"); });
+  };
+  transport.ear.counts.store(true);
+  auto first = split(0), odd = split(1), last = split(2);
+  std::vector<Communicator> made;
+  for (auto* each : {&first, &last}) {
+    auto half = each->get();
+    ASSERT_TRUE(half) << half.error().to_string();
+    made.push_back(std::move(*half));
+  }
+  std::array<float, 2> values{1, 1};
+  std::vector<Work> waits;
+  for (std::size_t i = 0; i < 2; ++i)
+    waits.push_back(made[i].start(Operation::allreduce(&values[i], &values[i], 1, DataType::float32, ReduceOp::sum)));
+  world.world(1).abort("the test said so");
+  for (Work& each : waits) {
+    const Status status = each.wait();
+    EXPECT_EQ(status.code(), ErrorCode::aborted) << status.to_string();
+    for (const char* words : {"rank 1", "has not made communicator 'half'", "the test said so"})
+      EXPECT_NE(status.message().find(words), std::string::npos) << status.message();
+  }
+  const auto not_made = odd.get();
+  ASSERT_FALSE(not_made);
+  EXPECT_EQ(not_made.error().code(), ErrorCode::aborted);
+}
+
+}  // namespace
+}  // namespace fabring::fixture

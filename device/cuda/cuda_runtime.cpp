@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 #include "device/cuda/event_pool.hpp"
@@ -44,13 +45,22 @@ bool readable(const void* at) {
   return process_vm_readv(::getpid(), &here, 1, &there, 1, 0) == 1 || errno != EFAULT;
 }
 
+// Of a stream of the primary context, or of another one, which may be gone before it: nothing is done in that one
+// later.
 class CudaEvent final : public DeviceEvent {
  public:
-  CudaEvent(std::shared_ptr<EventPool> pool, Context context, Event event)
-      : pool_(std::move(pool)), context_(context), event_(event) {}
-  ~CudaEvent() override { pool_->give_back(context_, event_); }
+  CudaEvent(std::shared_ptr<EventPool> pool, Context primary, Event event, bool pooled)
+      : pool_(std::move(pool)), primary_(primary), event_(event), pooled_(pooled) {}
+  ~CudaEvent() override {
+    if (pooled_) {
+      pool_->give_back(primary_, event_);
+    } else {
+      const Entry entry(pool_->driver(), primary_);
+      pool_->driver().cuEventDestroy_v2(event_);
+    }
+  }
   Result<bool> reached() override {
-    const auto entry = Entry::into(pool_->driver(), context_);
+    const auto entry = Entry::into(pool_->driver(), primary_);
     if (!entry) return entry.error();
     const Answer answer = pool_->driver().cuEventQuery(event_);
     if (answer == success) return true;
@@ -59,9 +69,10 @@ class CudaEvent final : public DeviceEvent {
   }
 
  private:
-  std::shared_ptr<EventPool> pool_;
-  Context context_;
-  Event event_;
+  const std::shared_ptr<EventPool> pool_;
+  const Context primary_;
+  const Event event_;
+  const bool pooled_;
 };
 
 class CudaRuntime final : public DeviceRuntime {
@@ -122,15 +133,10 @@ class CudaRuntime final : public DeviceRuntime {
   Result<std::unique_ptr<DeviceEvent>> record(int device, void* stream) override {
     auto primary = context_of(device);
     if (!primary) return primary.error();
-    Context context = *primary;
     const auto handle = static_cast<Stream>(stream);
-    // 0, 1 and 2 name the default streams of the current context.
-    if (reinterpret_cast<std::uintptr_t>(stream) > 2) {
-      const auto entry = Entry::into(*driver_, context);
-      if (!entry) return entry.error();
-      Context own = nullptr;
-      if (driver_->cuStreamGetCtx(handle, &own) == success && own != nullptr) context = own;
-    }
+    auto found = context_of_stream(device, *primary, handle);
+    if (!found) return found.error();
+    const Context context = *found;
     const auto entry = Entry::into(*driver_, context);
     if (!entry) return entry.error();
     int capturing = not_capturing;
@@ -146,14 +152,12 @@ class CudaRuntime final : public DeviceRuntime {
                     "its stream is being captured into a CUDA graph, which cannot hold an operation that the "
                     "processor takes part in; call it outside of the capture");
     Event event = nullptr;
-    answer = pool_->take(context, event);
+    answer = context == *primary ? pool_->take(context, event) : driver_->cuEventCreate(&event, event_without_timing);
     if (answer != success) return driver_->error("cuEventCreate", answer);
+    auto moment = std::make_unique<CudaEvent>(pool_, *primary, event, context == *primary);
     answer = driver_->cuEventRecord(event, handle);
-    if (answer != success) {
-      pool_->give_back(context, event);
-      return driver_->error("cuEventRecord", answer);
-    }
-    return std::unique_ptr<DeviceEvent>(std::make_unique<CudaEvent>(pool_, context, event));
+    if (answer != success) return driver_->error("cuEventRecord", answer);
+    return std::unique_ptr<DeviceEvent>(std::move(moment));
   }
 
   Result<std::unique_ptr<DeviceQueue>> open_queue(int device) override {
@@ -376,6 +380,22 @@ class CudaRuntime final : public DeviceRuntime {
     answer = driver_->cuDevicePrimaryCtxRetain(&context, handle);
     if (answer != success) return driver_->error("cuDevicePrimaryCtxRetain", answer);
     return contexts_[device] = context;
+  }
+
+  // 0, 1 and 2 name the default streams of the context that is current here: mostly the primary one, but a green
+  // context has one of its own.
+  Result<Context> context_of_stream(int device, Context primary, Stream stream) {
+    const bool is_default = reinterpret_cast<std::uintptr_t>(stream) <= 2;
+    Device current = -1;
+    if (is_default && (driver_->cuCtxGetDevice(&current) != success || current != device)) return primary;
+    std::optional<Entry> entry;
+    if (!is_default) {
+      auto entered = Entry::into(*driver_, primary);
+      if (!entered) return entered.error();
+      entry.emplace(std::move(*entered));
+    }
+    Context own = nullptr;
+    return driver_->cuStreamGetCtx(stream, &own) == success && own != nullptr ? own : primary;
   }
 
   Result<Entry> enter(int device) {

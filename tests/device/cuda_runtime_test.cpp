@@ -127,6 +127,37 @@ TEST_F(CudaContext, the_callers_context_and_capture_mode_stay_as_they_were) {
   EXPECT_NE(driver_function<Pop>("cuCtxPopCurrent_v2")(&last), 0);
 }
 
+// Of the context that is current: the program may have one that is not the primary one.
+TEST_F(CudaContext, the_default_stream_is_that_of_the_programs_context) {
+  const auto make = driver_function<void* (*)(int)>("fake_cuda_make_context");
+  const auto recorded_in = driver_function<void* (*)()>("fake_cuda_recorded_in");
+  const auto events = driver_function<int (*)()>("fake_cuda_events");
+  const auto push = driver_function<int (*)(void*)>("cuCtxPushCurrent_v2");
+  const auto pop = driver_function<int (*)(void**)>("cuCtxPopCurrent_v2");
+  void* primary = nullptr;
+  driver_function<int (*)(void**, int)>("cuDevicePrimaryCtxRetain")(&primary, 0);
+  ASSERT_TRUE(runtime->record(0, nullptr).has_value());
+  EXPECT_EQ(recorded_in(), primary) << "none is current";
+  const int kept = events();
+  void* const mine = make(0);
+  push(mine);
+  {
+    const auto event = runtime->record(0, nullptr);
+    ASSERT_TRUE(event.has_value()) << event.error().message();
+    EXPECT_EQ(recorded_in(), mine);
+    bool reached = false;
+    for (int i = 0; i < 100'000 && !reached; ++i) reached = *(*event)->reached();
+    EXPECT_TRUE(reached);
+  }
+  EXPECT_EQ(events(), kept) << "an event of a context that may go is not kept";
+  void* last = nullptr;
+  pop(&last);
+  push(make(1));
+  ASSERT_TRUE(runtime->record(0, nullptr).has_value());
+  EXPECT_EQ(recorded_in(), primary) << "that of another GPU is current";
+  pop(&last);
+}
+
 // While the program has another context current: there it would go, were the refusal not seen.
 TEST_F(CudaContext, nothing_is_done_in_the_programs_context_where_the_drivers_own_cannot_be_entered) {
   constexpr int context_is_destroyed = 709;

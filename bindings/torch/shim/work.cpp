@@ -275,19 +275,33 @@ void Work::finish_once() {
   std::exception_ptr thrown = failure();
   try {
     if (task_.device) guard.reset_device(*task_.device);
+    const BesideCaptures beside(task_.device);
     if (!thrown) make_copies(task_.device, task_.copies);
+    if (!thrown && task_.device) check_device(*task_.device);  // a future that it makes fail is one that nobody can wait for
   } catch (...) {
     thrown = std::current_exception();
   }
   task_.kept.clear();
   task_.copies.clear();
   finish(thrown);
-  if (thrown)
-    future_->setError(thrown);
-  else
-    future_->markCompleted(c10::IValue(task_.outputs));
+  complete_future(thrown);
   const std::lock_guard lock(state_);
   finished_ = true;
+}
+
+// What it throws is a callback's of the program's, or the GPU's. The thread may be none of the program's, which it
+// would end.
+void Work::complete_future(const std::exception_ptr& thrown) {
+  try {
+    if (thrown)
+      future_->setError(thrown);
+    else
+      future_->markCompleted(c10::IValue(task_.outputs));
+  } catch (const std::exception& error) {
+    TORCH_WARN("fabring: the future of a finished operation, or a callback of it, has failed: ", error.what());
+  } catch (...) {
+    TORCH_WARN("fabring: the future of a finished operation, or a callback of it, has failed");
+  }
 }
 
 bool Work::isCompleted() {

@@ -75,6 +75,7 @@ class Work final : public c10d::Work {
   void finish_once();
 
  private:
+  void complete_future(const std::exception_ptr& thrown);
   /// While one lives, membership_ and handles_ stay; false: they are gone already, because the Work is finished.
   class Use {
    public:

@@ -218,4 +218,6 @@ FAKE unsigned long fake_cuda_calls() { return calls; }
 FAKE void fake_cuda_stand_still(int on) { device->stand_still(on != 0); }
 FAKE void fake_cuda_refuse_contexts(Answer answer) { answer_to_push = answer; }  // 0: no more
 FAKE void fake_cuda_break() { device->break_down(); }
+// Another context of this device beside the primary one, as a green one is; for good.
+FAKE Context fake_cuda_make_context(Device of) { return new CUctx_st{of, 1}; }
 FAKE void fake_cuda_capture(Stream stream, int on) { device->capture(stream, on != 0); }

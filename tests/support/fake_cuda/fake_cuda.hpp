@@ -22,6 +22,7 @@ struct CUctx_st {
   int users = 0;
 };
 struct CUevent_st {
+  Context context;
   std::unique_ptr<DeviceEvent> at;
 };
 struct CUfunc_st {

@@ -1,5 +1,6 @@
 // Copies, kernels, streams and events.
 
+#include <atomic>
 #include <memory>
 #include <string_view>
 
@@ -7,6 +8,7 @@
 
 namespace {
 
+constexpr Answer invalid_handle = 400;
 constexpr Answer capture_unsupported = 900;
 
 // What a kernel of this device touches and may not, it crashes at: memory of another device that its context was not
@@ -105,7 +107,8 @@ FAKE Answer cuStreamQuery(Stream stream) {
 
 FAKE Answer cuStreamGetCtx(Stream stream, Context* context) {
   if (const Answer answer = check(); answer != success) return answer;
-  *context = &contexts[static_cast<std::size_t>(device->device_of(stream))];
+  const bool is_default = reinterpret_cast<std::uintptr_t>(stream) <= 2;
+  *context = is_default ? current.back() : &contexts[static_cast<std::size_t>(device->device_of(stream))];
   return success;
 }
 
@@ -115,19 +118,29 @@ FAKE Answer cuStreamIsCapturing(Stream stream, int* status) {
   return success;
 }
 
+static std::atomic<int> events{0};  // that there are
+static thread_local Context recorded_in = nullptr;
+
+FAKE int fake_cuda_events() { return events; }
+FAKE Context fake_cuda_recorded_in() { return recorded_in; }  // the last event of this thread
+
 FAKE Answer cuEventCreate(Event* event, unsigned) {
   if (const Answer answer = check(); answer != success) return answer;
-  *event = new CUevent_st;
+  *event = new CUevent_st{current.back(), nullptr};
+  ++events;
   return success;
 }
 
 FAKE Answer cuEventDestroy_v2(Event event) {
   delete event;
+  --events;
   return success;
 }
 
 FAKE Answer cuEventRecord(Event event, Stream stream) {
   if (const Answer answer = check(); answer != success) return answer;
+  if (event->context != current.back()) return invalid_handle;
+  recorded_in = current.back();
   auto recorded = device->record(device->device_of(stream), stream);
   if (!recorded) return illegal_address;
   event->at = std::move(*recorded);

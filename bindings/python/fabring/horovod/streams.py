@@ -20,7 +20,8 @@ _streams: dict[tuple[torch.device, str], torch.cuda.Stream] = {}
 def _stream(device: torch.device, way: str) -> torch.cuda.Stream:
     with _lock:
         if (device, way) not in _streams:
-            _streams[device, way] = torch.cuda.Stream(device)
+            # Of high priority: PyTorch hands its streams out in turn, and the fewest programs ask for these.
+            _streams[device, way] = torch.cuda.Stream(device, priority=-1)
         return _streams[device, way]
 
 

@@ -15,7 +15,7 @@ class Polling {
  public:
   /// `look` is called every half second; what it throws ends the wait.
   Polling(std::chrono::milliseconds limit, std::function<void()> look)
-      : look_(std::move(look)), until_(since_ + std::min<Clock::duration>(limit, longest_limit)) {}
+      : look_(std::move(look)), until_(since_ + std::min<std::chrono::milliseconds>(limit, longest_limit)) {}
 
   /// Sleeps; false when the time is over. Whoever asks asks once more after the last sleep.
   bool again() {
@@ -43,8 +43,8 @@ class Polling {
  private:
   using Clock = std::chrono::steady_clock;
   static constexpr Clock::duration shortest = std::chrono::milliseconds(1), longest = std::chrono::milliseconds(250),
-                                   between_looks = std::chrono::milliseconds(500),
-                                   longest_limit = std::chrono::hours(24 * 365 * 100);
+                                   between_looks = std::chrono::milliseconds(500);
+  static constexpr std::chrono::hours longest_limit{24 * 365 * 100};  // more would not be a Clock::duration
 
   const std::function<void()> look_;
   Clock::time_point since_ = Clock::now();

@@ -6,6 +6,8 @@
 
 #include <utility>
 
+#include "runtime/base/close_on_fork.hpp"
+
 namespace fabring {
 
 class Descriptor {
@@ -19,9 +21,17 @@ class Descriptor {
   }
   ~Descriptor() { close(); }
 
+  /// Of a socket: children of fork() do not keep it, see close_on_fork.hpp.
+  static Descriptor not_for_children(int fd) {
+    close_on_fork::add(fd);
+    return Descriptor(fd);
+  }
+
   int fd() const { return fd_; }  ///< -1: none
   void close() {
-    if (fd_ >= 0) ::close(fd_);
+    if (fd_ < 0) return;
+    close_on_fork::remove(fd_);
+    ::close(fd_);
     fd_ = -1;
   }
   /// Of a socket: its other end sees the end now, also while children of fork() have copies of it.

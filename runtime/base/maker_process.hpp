@@ -1,6 +1,6 @@
 #pragma once
-// MakerProcess: which process made an object. A child of fork() has copies of all objects and descriptors; what it does
-// to a connection, or to an epoll instance, happens to its parent's.
+// MakerProcess: which process made an object. A child of fork() has copies of all objects, and of descriptors but those
+// of close_on_fork.hpp; what it does to a connection, or to an epoll instance, happens to its parent's.
 
 #include <sys/types.h>
 #include <unistd.h>

@@ -38,13 +38,13 @@ Status unavailable(const std::string& what) {
 Result<std::unique_ptr<StatusDoor>> StatusDoor::open(const std::string& name, Answer answer) {
   const auto address = AbstractAddress::of(name);
   if (!address) return Status(ErrorCode::invalid_argument, "the name of the status socket is too long");
-  const int listener =
-      open_within_hard_limit([] { return ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0); });
-  const int stop = open_within_hard_limit([] { return ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK); });
-  std::unique_ptr<StatusDoor> door(new StatusDoor(listener, stop, std::move(answer)));
-  if (listener < 0 || stop < 0) return unavailable("no descriptor for the status socket");
-  if (!address->bind(listener) || ::listen(listener, 16) != 0)
+  Descriptor listener = Descriptor::not_for_children(
+      open_within_hard_limit([] { return ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0); }));
+  Descriptor stop(open_within_hard_limit([] { return ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK); }));
+  if (listener.fd() < 0 || stop.fd() < 0) return unavailable("no descriptor for the status socket");
+  if (!address->bind(listener.fd()) || ::listen(listener.fd(), 16) != 0)
     return unavailable("cannot open the status socket @" + name);
+  std::unique_ptr<StatusDoor> door(new StatusDoor(std::move(listener), std::move(stop), std::move(answer)));
   auto thread = start_thread("fabring-status", [raw = door.get()] { raw->run(); });
   if (!thread) return thread.error();
   door->thread_ = std::move(*thread);
@@ -52,20 +52,17 @@ Result<std::unique_ptr<StatusDoor>> StatusDoor::open(const std::string& name, An
 }
 
 StatusDoor::~StatusDoor() {
-  if (thread_.joinable()) {
-    const std::uint64_t one = 1;
-    [[maybe_unused]] const auto told = ::write(stop_, &one, sizeof(one));
-    thread_.join();
-  }
-  if (listener_ >= 0) ::close(listener_);
-  if (stop_ >= 0) ::close(stop_);
+  if (!thread_.joinable()) return;
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const auto told = ::write(stop_.fd(), &one, sizeof(one));
+  thread_.join();
 }
 
 bool StatusDoor::wait(int fd, short events, SteadyTime until) const {
   for (;;) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
     if (left.count() <= 0) return false;
-    std::array<pollfd, 2> watched{{{fd, events, 0}, {stop_, POLLIN, 0}}};
+    std::array<pollfd, 2> watched{{{fd, events, 0}, {stop_.fd(), POLLIN, 0}}};
     const int ready = ::poll(watched.data(), watched.size(), static_cast<int>(std::min<long>(left.count(), 3'600'000)));
     if (ready < 0 && errno != EINTR) return false;
     if (ready > 0) return watched[1].revents == 0;
@@ -74,20 +71,19 @@ bool StatusDoor::wait(int fd, short events, SteadyTime until) const {
 
 void StatusDoor::run() {
   for (;;) {
-    pollfd stop{stop_, POLLIN, 0};
-    const bool came = wait(listener_, POLLIN, std::chrono::steady_clock::now() + std::chrono::hours(1));
+    pollfd stop{stop_.fd(), POLLIN, 0};
+    const bool came = wait(listener_.fd(), POLLIN, std::chrono::steady_clock::now() + std::chrono::hours(1));
     if (::poll(&stop, 1, 0) > 0) return;
     if (!came) continue;
-    const int visitor =
-        open_within_hard_limit([&] { return ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK); });
-    if (visitor < 0) {
+    const Descriptor visitor = Descriptor::not_for_children(open_within_hard_limit(
+        [this] { return ::accept4(listener_.fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK); }));
+    if (visitor.fd() < 0) {
       // Out of descriptors: the visitor stays in the queue, so poll would not wait.
       if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)
-        (void)wait(stop_, POLLIN, std::chrono::steady_clock::now() + request_limit);
+        (void)wait(stop_.fd(), POLLIN, std::chrono::steady_clock::now() + request_limit);
       continue;
     }
-    if (is_ours(visitor)) serve(visitor);
-    ::close(visitor);
+    if (is_ours(visitor.fd())) serve(visitor.fd());
   }
 }
 

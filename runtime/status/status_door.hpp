@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "fabring/status.hpp"
+#include "runtime/base/descriptor.hpp"
 #include "runtime/control/control_plane.hpp"
 
 namespace fabring {
@@ -27,14 +28,15 @@ class StatusDoor {
   StatusDoor& operator=(const StatusDoor&) = delete;
 
  private:
-  StatusDoor(int listener, int stop, Answer answer) : listener_(listener), stop_(stop), answer_(std::move(answer)) {}
+  StatusDoor(Descriptor listener, Descriptor stop, Answer answer)
+      : listener_(std::move(listener)), stop_(std::move(stop)), answer_(std::move(answer)) {}
   void run();
   void serve(int visitor);
   /// False: the limit passed, or the door is to be closed.
   bool wait(int fd, short events, std::chrono::steady_clock::time_point until) const;
 
-  const int listener_;
-  const int stop_;  // eventfd: readable when the thread is to end
+  const Descriptor listener_;
+  const Descriptor stop_;  // eventfd: readable when the thread is to end
   const Answer answer_;
   std::thread thread_;
 };

@@ -15,6 +15,7 @@
 #include "events.hpp"
 #include "exchange_commands.hpp"
 #include "rough_commands.hpp"
+#include "worker.hpp"
 
 namespace rank_program {
 namespace {
@@ -106,6 +107,10 @@ Exit Commands::run(std::string_view line) {
   if (words.verb() == "rough") return rough(words);
   if (words.verb() == "work") return work(words);
   if (words.verb() == "stuck") return stuck(words);
+  if (words.verb() == "worker") {
+    start_worker();
+    return Exit::fine;
+  }
   if (words.verb() == "serve") return serve();
   if (words.verb() == "leave") return leave();
   std::cerr << "rank_program: no command '" << line << "'\n";

@@ -15,7 +15,8 @@
 // for the second a send that was answered `again` for Config::silence_timeout, with nothing under way, ends the peer.
 // Messages to a slot without a receive are not detected; they stand in their own connection only.
 //
-// Do not fork while one is open: a child would hold the sockets, and peers would not see this process die.
+// A child of fork() holds copies of libfabric's sockets, by which peers do not see this process die: the control plane,
+// whose sockets no child keeps, tells them.
 
 #include <atomic>
 #include <mutex>

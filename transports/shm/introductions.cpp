@@ -27,7 +27,7 @@ Status cannot_share(Rank peer, std::string_view why, ErrorCode code = ErrorCode:
 }
 
 Descriptor unix_socket() {
-  return Descriptor(
+  return Descriptor::not_for_children(
       open_within_hard_limit([] { return ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0); }));
 }
 
@@ -101,7 +101,7 @@ void Introductions::poll(const Met& met, const Failed& failed) {
 
 void Introductions::accept_visitors(const Failed& failed) {
   while (visitors_.size() < most_visitors) {
-    Descriptor socket(open_within_hard_limit(
+    Descriptor socket = Descriptor::not_for_children(open_within_hard_limit(
         [this] { return ::accept4(listener_.fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK); }));
     if (socket.fd() < 0 && errno == EMFILE) {  // whoever it is waits for an answer that will not come
       for (Rank peer = options_.self + 1; peer < options_.world_size; ++peer) {

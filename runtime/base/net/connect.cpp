@@ -1,5 +1,4 @@
 #include <netinet/in.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -28,18 +27,18 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
     const int fd = open_socket(raw->storage.ss_family);
     if (fd < 0) return finish_later(failed(errno));
     if (const int error = options.from.empty() ? 0 : bind_to(fd, options.from); error != 0) {
-      ::close(fd);
+      close_socket(fd);
       return finish_later(failed(error));
     }
     const std::string& control = options.congestion_control;
     if (const Status set = control.empty() ? Status() : set_congestion_control(fd, control); !set.ok()) {
-      ::close(fd);
+      close_socket(fd);
       return finish_later(set);
     }
     const bool in_progress = ::connect(fd, raw->get(), raw->length) != 0;
     const int error = errno;
     if (in_progress && error != EINPROGRESS && error != EINTR) {
-      ::close(fd);
+      close_socket(fd);
       return finish_later(failed(error));
     }
     stream_ = adopt(loop_, fd);

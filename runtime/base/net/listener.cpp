@@ -1,7 +1,6 @@
-#include <unistd.h>
-
 #include <cerrno>
 
+#include "runtime/base/close_on_fork.hpp"
 #include "runtime/base/net/asio.hpp"
 #include "runtime/base/net/socket.hpp"
 
@@ -55,6 +54,7 @@ class Acceptor : public std::enable_shared_from_this<Acceptor> {
   void close() {
     // Or a child of fork() would keep the port, and callers waiting for an answer.
     if (handle_.is_open() && maker_.is_this_one()) (void)::shutdown(handle_.native_handle(), SHUT_RDWR);
+    close_on_fork::remove(fd());
     error_code ignored;
     handle_.close(ignored);
     pause_.reset();
@@ -130,12 +130,12 @@ Result<std::unique_ptr<Listener>> Listener::open(Loop& loop, const SocketAddress
   if (address.is_v6()) ::setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
   if (::bind(fd, raw->get(), raw->length) != 0 || ::listen(fd, most_waiting) != 0) {
     const int error = errno;
-    ::close(fd);
+    close_socket(fd);
     return refused(address, error);
   }
   auto acceptor = std::make_shared<Acceptor>(loop, std::move(accepted));
   if (!acceptor->watch(fd)) {
-    ::close(fd);
+    close_socket(fd);
     return Status(ErrorCode::unavailable, "cannot watch the socket that listens on " + address.to_string());
   }
   acceptor->arm();

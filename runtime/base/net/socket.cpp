@@ -12,6 +12,7 @@
 #include <sstream>
 #include <system_error>
 
+#include "runtime/base/close_on_fork.hpp"
 #include "runtime/base/file_limit.hpp"
 
 namespace fabring::net {
@@ -55,13 +56,22 @@ SocketAddress from_raw(const RawAddress& raw) {
 }
 
 int open_socket(int family) {
-  return open_within_hard_limit(
+  const int fd = open_within_hard_limit(
       [family] { return ::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP); });
+  close_on_fork::add(fd);
+  return fd;
 }
 
 int accept_connection(int listener) {
-  return open_within_hard_limit(
+  const int fd = open_within_hard_limit(
       [listener] { return ::accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC); });
+  close_on_fork::add(fd);
+  return fd;
+}
+
+void close_socket(int fd) {
+  close_on_fork::remove(fd);
+  ::close(fd);
 }
 
 void set_stream_options(int fd, int user_timeout_ms) {
@@ -104,7 +114,7 @@ Status try_congestion_control(const std::string& name) {
   const int fd = open_socket(AF_INET);
   if (fd < 0) return {ErrorCode::unavailable, "cannot open a socket: " + errno_text(errno)};
   Status status = set_congestion_control(fd, name);
-  ::close(fd);
+  close_socket(fd);
   return status;
 }
 

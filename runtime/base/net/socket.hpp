@@ -19,12 +19,16 @@ struct RawAddress {
 Result<RawAddress> to_raw(const SocketAddress& address);
 SocketAddress from_raw(const RawAddress& raw);  // empty host for a family that is not IP
 
-/// A non-blocking, close-on-exec TCP socket for this address family, or -1 with errno. EMFILE: the hard limit on open
-/// files is reached; the soft one is raised to it before.
+/// A non-blocking TCP socket for this address family, which neither a program started by exec nor a child of fork()
+/// keeps (close_on_fork.hpp), or -1 with errno. EMFILE: the hard limit on open files is reached; the soft one is raised
+/// to it before.
 int open_socket(int family);
 
-/// The next connection that waits there, non-blocking and close-on-exec, or -1 with errno; EMFILE as above.
+/// The next connection that waits there, as such a socket, or -1 with errno; EMFILE as above.
 int accept_connection(int listener);
+
+/// One of those two.
+void close_socket(int fd);
 
 /// TCP_NODELAY, keepalive and the user timeout, see socket.cpp for why these values. Failures do not matter.
 void set_stream_options(int fd, int user_timeout_ms);

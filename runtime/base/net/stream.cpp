@@ -1,8 +1,8 @@
 #include <netinet/tcp.h>
-#include <unistd.h>
 
 #include <cerrno>
 
+#include "runtime/base/close_on_fork.hpp"
 #include "runtime/base/net/asio.hpp"
 #include "runtime/base/net/socket.hpp"
 
@@ -52,7 +52,7 @@ std::unique_ptr<Stream> adopt(Loop& loop, int fd) {
     impl->descriptor->handle.assign(fd, error);
   }
   if (error) {
-    ::close(fd);
+    close_socket(fd);
     return nullptr;
   }
   impl->fd = fd;
@@ -123,7 +123,7 @@ void Stream::close() {
   if (!open()) return;
   // Closing alone ends nothing while children of fork() have copies; such a child ends nothing of its parent's.
   if (impl_->maker.is_this_one()) (void)::shutdown(impl_->fd, SHUT_RDWR);
-  impl_->fd = -1;
+  close_on_fork::remove(std::exchange(impl_->fd, -1));
   error_code ignored;
   impl_->descriptor->handle.close(ignored);
   // Moved out first: what they own may own this stream.

@@ -401,7 +401,7 @@ TEST(Stream, AForkedChildEndsNothingOfItsParents) {
   Loop loop;
   Pair pair(loop);
   ASSERT_TRUE(pair.ok());
-  const pid_t child = ::fork();
+  const pid_t child = fork_unheard();
   if (child == 0) {
     pair.server->close();
     ::_exit(0);
@@ -413,6 +413,28 @@ TEST(Stream, AForkedChildEndsNothingOfItsParents) {
   char byte = 1;
   EXPECT_EQ(pair.client->read(&byte, 1).state, Io::again);
   EXPECT_EQ(pair.server->write(&byte, 1).state, Io::done);
+}
+
+TEST(Stream, AForkedChildKeepsNoConnectionOfItsParentsAndNoDoor) {
+  Loop loop;
+  Pair pair(loop);
+  ASSERT_TRUE(pair.ok());
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const bool has_none =
+        pair.server->local().host.empty() && pair.client->local().host.empty() && pair.listener->address().host.empty();
+    pair.server->close();
+    pair.client->close();
+    ::_exit(has_none ? 0 : 1);
+  }
+  ASSERT_GT(child, 0);
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  char byte = 1;
+  EXPECT_EQ(pair.client->write(&byte, 1).state, Io::done);
+  EXPECT_TRUE(reach(loop, [&] { return pair.server->read(&byte, 1).state == Io::done; }));
+  EXPECT_FALSE(pair.listener->address().host.empty());
 }
 
 }  // namespace

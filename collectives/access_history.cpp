@@ -1,5 +1,7 @@
 #include "collectives/access_history.hpp"
 
+#include <utility>
+
 namespace fabring {
 
 AccessHistory::Node& AccessHistory::find_or_add(RangeId range) {
@@ -9,20 +11,18 @@ AccessHistory::Node& AccessHistory::find_or_add(RangeId range) {
   return (*pages_[page])[range % page_size];
 }
 
-void AccessHistory::gather(RangeId range, bool writing, std::vector<StepId>& after) const {
-  const Node* node = find(range);
-  if (!node) return;
-  if (node->writer != none) after.push_back(node->writer);
+void AccessHistory::gather(const Node& node, bool writing, std::vector<StepId>& after) const {
+  if (node.writer != none) after.push_back(node.writer);
   if (!writing) return;
-  for (std::uint32_t r = node->readers; r != none; r = readers_[r].next) after.push_back(readers_[r].step);
+  for (std::uint32_t r = node.readers; r != none; r = readers_[r].next) after.push_back(readers_[r].step);
 }
 
-void AccessHistory::gather_below(RangeId range, bool writing, std::vector<StepId>& after) const {
-  const Node* node = find(range);
-  if (!node) return;
-  for (const RangeId child : node->used) {
-    gather(child, writing, after);
-    gather_below(child, writing, after);
+void AccessHistory::gather_below(const Node& node, bool writing, std::vector<StepId>& after) const {
+  for (RangeId child = node.used; child != none;) {
+    const Node& below = *find(child);
+    gather(below, writing, after);
+    gather_below(below, writing, after);
+    child = below.next;
   }
 }
 
@@ -31,20 +31,22 @@ void AccessHistory::conflicts(RangeId range, bool writing, std::vector<StepId>& 
   found_.clear();
   // The newest write that covers all of `range`: every older access to these bytes came before that write.
   StepId newest_cover = none;
-  const auto covers = [&](RangeId other) {
-    const Node* node = find(other);
-    const StepId writer = node ? node->writer : none;
-    if (writer != none && (newest_cover == none || writer > newest_cover)) newest_cover = writer;
+  const auto covers = [&](const Node& node) {
+    if (node.writer != none && (newest_cover == none || node.writer > newest_cover)) newest_cover = node.writer;
   };
 
-  gather_below(range, writing, found_);
+  if (const Node* node = find(range)) gather_below(*node, writing, found_);
   for (RangeId at = range;; at = cuts_.range(at).parent) {
-    gather(at, writing, found_);
-    covers(at);
+    if (const Node* node = find(at)) {
+      gather(*node, writing, found_);
+      covers(*node);
+    }
     cuts_.overlapping_siblings(at, [&](RangeId other) {
-      if (cuts_.contains(other, at)) covers(other);
-      gather(other, writing, found_);
-      gather_below(other, writing, found_);
+      const Node* node = find(other);
+      if (node == nullptr) return;
+      if (cuts_.contains(other, at)) covers(*node);
+      gather(*node, writing, found_);
+      gather_below(*node, writing, found_);
     });
     if (at == 0) break;
   }
@@ -59,36 +61,38 @@ void AccessHistory::conflicts(RangeId range, bool writing, std::vector<StepId>& 
   if (!newer && newest_cover != none) after.push_back(newest_cover);
 }
 
-void AccessHistory::forget(RangeId range) {
-  if (!find(range)) return;
-  Node& node = find_or_add(range);
+void AccessHistory::forget(Node& node) {
   node.writer = none;
   node.readers = none;
-  for (const RangeId child : node.used) {
-    forget(child);
-    find_or_add(child).listed = false;
+  for (RangeId child = std::exchange(node.used, none); child != none;) {
+    Node& below = *find(child);
+    forget(below);
+    below.listed = false;
+    child = std::exchange(below.next, none);
   }
-  node.used.clear();
 }
 
 void AccessHistory::record(RangeId range, bool writing, StepId step) {
   if (cuts_.empty(range)) return;
   Node& node = find_or_add(range);
   if (writing) {
-    forget(range);
+    forget(node);
     cuts_.overlapping_siblings(range, [&](RangeId other) {
-      if (cuts_.contains(range, other)) forget(other);
+      Node* const within = cuts_.contains(range, other) ? find(other) : nullptr;
+      if (within != nullptr) forget(*within);
     });
     node.writer = step;
   } else {
     readers_.push_back({step, node.readers});
     node.readers = static_cast<std::uint32_t>(readers_.size() - 1);
   }
-  for (RangeId at = range; at != 0; at = cuts_.range(at).parent) {
-    Node& below = find_or_add(at);
+  for (RangeId at = range; at != 0;) {
+    Node& below = *find(at);
     if (below.listed) break;
     below.listed = true;
-    find_or_add(cuts_.range(at).parent).used.push_back(at);
+    const RangeId parent = cuts_.range(at).parent;
+    below.next = std::exchange(find_or_add(parent).used, at);
+    at = parent;
   }
 }
 

@@ -25,8 +25,9 @@ class AccessHistory {
   struct Node {
     StepId writer = none;
     std::uint32_t readers = none;  // list in readers_, newest first
-    bool listed = false;           // in its parent's `used`
-    std::vector<RangeId> used;     // parts with a history, their own or below
+    RangeId used = none;           // the last of its parts that has a history, its own or below; and so on by `next`
+    RangeId next = none;           // the part of its parent that had one before
+    bool listed = false;           // in its parent's list of them
   };
   struct Reader {
     StepId step;
@@ -38,14 +39,14 @@ class AccessHistory {
   static constexpr std::size_t page_size = 32;
   using Page = std::array<Node, page_size>;
 
-  const Node* find(RangeId range) const {
+  Node* find(RangeId range) const {
     const std::size_t page = range / page_size;
     return page < pages_.size() && pages_[page] ? &(*pages_[page])[range % page_size] : nullptr;
   }
   Node& find_or_add(RangeId range);
-  void gather(RangeId range, bool writing, std::vector<StepId>& after) const;
-  void gather_below(RangeId range, bool writing, std::vector<StepId>& after) const;
-  void forget(RangeId range);
+  void gather(const Node& node, bool writing, std::vector<StepId>& after) const;
+  void gather_below(const Node& node, bool writing, std::vector<StepId>& after) const;
+  void forget(Node& node);
 
   const RangeCuts& cuts_;
   std::vector<std::unique_ptr<Page>> pages_;

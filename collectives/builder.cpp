@@ -35,8 +35,12 @@ struct PlanBuilder::State {
   struct Area {
     RangeId declared = 0;
     StepId writer = RangeCuts::none;
-    std::vector<StepId> readers;
+    std::uint32_t readers = RangeCuts::none;  // list in area_readers, newest first
     std::unique_ptr<AccessHistory> parts;
+  };
+  struct Reader {
+    StepId step;
+    std::uint32_t next;
   };
 
   explicit State(Plan& plan)
@@ -52,8 +56,9 @@ struct PlanBuilder::State {
     const RangeId range = range_in(area, block.range);
     if (range != area.declared && !area.parts) split(area);
     if (area.parts) return area.parts->conflicts(range, writing, after);
-    if (writing && !area.readers.empty()) {
-      after.insert(after.end(), area.readers.begin(), area.readers.end());  // each of them waits for the writer
+    if (writing && area.readers != RangeCuts::none) {
+      for (std::uint32_t at = area.readers; at != RangeCuts::none; at = area_readers[at].next)
+        after.push_back(area_readers[at].step);  // each of them waits for the writer
     } else if (area.writer != RangeCuts::none) {
       after.push_back(area.writer);
     }
@@ -67,9 +72,13 @@ struct PlanBuilder::State {
     }
     Area& area = areas[block.scratch];
     if (area.parts) return area.parts->record(range_in(area, block.range), writing, step);
-    if (!writing) return area.readers.push_back(step);
-    area.readers.clear();
-    area.writer = step;
+    if (writing) {
+      area.readers = RangeCuts::none;
+      area.writer = step;
+    } else {
+      area_readers.push_back({step, area.readers});
+      area.readers = static_cast<std::uint32_t>(area_readers.size() - 1);
+    }
   }
 
   // A range outside the declared one lies anywhere in the area, so it stands for all of it.
@@ -84,13 +93,15 @@ struct PlanBuilder::State {
   void split(Area& area) {
     area.parts = std::make_unique<AccessHistory>(cuts);
     if (area.writer != RangeCuts::none) area.parts->record(area.declared, true, area.writer);
-    for (const StepId reader : area.readers) area.parts->record(area.declared, false, reader);
+    for (std::uint32_t at = area.readers; at != RangeCuts::none; at = area_readers[at].next)
+      area.parts->record(area.declared, false, area_readers[at].step);
   }
 
   RangeCuts cuts;
   AccessHistory history;
   WrittenRanges written;
   std::vector<Area> areas;
+  std::vector<Reader> area_readers;
   std::vector<std::uint32_t> messages_to;
   std::vector<std::uint32_t> messages_from;
   std::vector<StepId> fence;         // the receives that every step waits for

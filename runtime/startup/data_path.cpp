@@ -148,7 +148,7 @@ class Opener {
     }
     if (const std::string why = why_not_fabric(ranks, *name); !why.empty()) {
       path_.report.push_back(why);
-      if (some_have_efa(ranks) && options_.self == 0) rails_.log.warning(why);
+      if (is_a_loss(ranks) && options_.self == 0) rails_.log.warning(why);
     }
     auto opened = open_rails(usable_, *name, options_, rails_, ranks, path_.report);
     auto blobs = exchange(opened, 0);

@@ -28,6 +28,7 @@ std::string Identity::encode() const {
   out.number(static_cast<std::uint8_t>(networks_probed)).text(cpus, most_list).number(rails);
   out.number(static_cast<std::uint8_t>(gpus)).number(lent_bytes).number(static_cast<std::uint8_t>(lends));
   out.text(described_machine, most_machine_bytes).text(provider, most_text).text(wire_type, most_text);
+  out.text(wanted_provider, most_text);
   return out.take();
 }
 
@@ -61,6 +62,7 @@ Result<Identity> Identity::decode(std::string_view bytes) {
   identity.described_machine = in.text(most_machine_bytes);
   identity.provider = in.text(most_text);
   identity.wire_type = in.text(most_text);
+  identity.wanted_provider = in.text(most_text);
   if (!in.complete())
     return Status(ErrorCode::mismatch, "a rank sent an identity that cannot be read; it runs another build of Fabring");
   return identity;

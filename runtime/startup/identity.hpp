@@ -22,6 +22,7 @@ struct Identity {
   std::vector<std::string> usable;  ///< transports that can run here, in order of preference
   std::string unusable;             ///< why others cannot, for people
   std::string provider;             ///< of libfabric, where `usable` has it: "efa", "tcp" (native), another's name
+  std::string wanted_provider;      ///< FABRING_PROVIDER; may differ
   bool networks_probed = false;     ///< `usable` tells of networks too, not only of shared memory
   std::string algorithm;
   std::uint64_t segment_bytes = 0;

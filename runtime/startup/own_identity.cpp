@@ -17,6 +17,7 @@ Identity own_identity(const Config& config, const OwnGpus& gpus) {
   own.fingerprint = host_fingerprint();
   own.host_id = config.host_id;
   own.transports = config.transport;
+  own.wanted_provider = config.provider;
   own.algorithm = config.algorithm;
   own.segment_bytes = config.segment_bytes;
   own.depth = static_cast<std::uint32_t>(config.depth);

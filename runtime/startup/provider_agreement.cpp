@@ -25,6 +25,31 @@ std::string words_for_provider(const Identity& rank) {
   return rank.provider == "tcp" ? "native TCP" : rank.provider;
 }
 
+bool some_have_efa(const std::vector<Identity>& ranks) {
+  return std::any_of(ranks.begin(), ranks.end(), [](const Identity& rank) { return rank.provider == "efa"; });
+}
+
+// The first rank that asked for a provider by name; usually all do, and for the same one.
+const Identity* first_with_a_wish(const std::vector<Identity>& ranks) {
+  const auto found = std::find_if(ranks.begin(), ranks.end(), [](const Identity& rank) {
+    return !rank.wanted_provider.empty() && rank.wanted_provider != "auto";
+  });
+  return found == ranks.end() ? nullptr : &*found;
+}
+
+// No rank can use libfabric, and this one asked for a provider.
+std::string wish_of_none(const std::vector<Identity>& ranks, const Identity& asking, const std::string& network) {
+  const bool efa = asking.wanted_provider == "efa";
+  return fmt::format(
+      "FABRING_PROVIDER={} is not used: no rank can use it (rank {}, host {}: {}), so the job goes by {}{} instead; "
+      "{}, or unset FABRING_PROVIDER (FABRING_TRANSPORT=fabric makes this an error)",
+      asking.wanted_provider, &asking - ranks.data(), asking.host, asking.unusable, network,
+      network == "tcp" ? ", plain sockets," : "",
+      efa ? "give every host its EFA devices (a pod must request vpc.amazonaws.com/efa, other containers need "
+            "/dev/infiniband)"
+          : "give every host what it is for (fi_info lists what libfabric has there)");
+}
+
 // As far as something is asked for it stands before what is taken.
 bool asked_for_before(const std::vector<Identity>& ranks, const std::string& network) {
   const std::vector<std::string> asked = UsableTransports::asked_for(ranks[0].transports);
@@ -43,8 +68,8 @@ bool one_provider(const std::vector<Identity>& ranks) {
   return true;
 }
 
-bool some_have_efa(const std::vector<Identity>& ranks) {
-  return std::any_of(ranks.begin(), ranks.end(), [](const Identity& rank) { return rank.provider == "efa"; });
+bool is_a_loss(const std::vector<Identity>& ranks) {
+  return some_have_efa(ranks) || first_with_a_wish(ranks) != nullptr;
 }
 
 std::string different_providers(const std::vector<Identity>& ranks) {
@@ -79,13 +104,19 @@ std::string different_providers(const std::vector<Identity>& ranks) {
 std::string why_not_fabric(const std::vector<Identity>& ranks, const std::string& network) {
   if (!asked_for_before(ranks, network)) return {};
   const std::string different = different_providers(ranks);
-  if (different.empty()) return {};
+  const Identity* asking = first_with_a_wish(ranks);
+  if (different.empty()) return asking == nullptr ? "" : wish_of_none(ranks, *asking, network);
   std::string text = fmt::format("not libfabric: its provider is not the same on all ranks ({}), so the job goes by {}",
                                  different, network);
   if (some_have_efa(ranks))
     text +=
         "; give every host its EFA devices (containers: /dev/infiniband), or set FABRING_PROVIDER=tcp to go without "
         "them on purpose";
+  else if (asking != nullptr)
+    text += fmt::format(
+        "; FABRING_PROVIDER={} was asked for (rank {}): set it alike on all ranks, and give every host what it is "
+        "for, or unset it",
+        asking->wanted_provider, asking - ranks.data());
   return text;
 }
 

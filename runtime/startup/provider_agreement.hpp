@@ -17,10 +17,12 @@ bool one_provider(const std::vector<Identity>& ranks);
 /// alike on all.
 std::string different_providers(const std::vector<Identity>& ranks);
 
-/// Why `network` was taken though libfabric was asked for before it, and what to do; empty: it was not.
+/// Why `network` was taken though libfabric was asked for before it, and what to do. Empty: it was not; or no rank has
+/// libfabric, and none asked for a provider by name.
 std::string why_not_fabric(const std::vector<Identity>& ranks, const std::string& network);
 
-/// Do some ranks have EFA, which is lost that way?
-bool some_have_efa(const std::vector<Identity>& ranks);
+/// Is something lost that way that must not go without a warning: EFA that some ranks have, or a provider that some
+/// asked for by name (FABRING_PROVIDER)?
+bool is_a_loss(const std::vector<Identity>& ranks);
 
 }  // namespace fabring

@@ -27,6 +27,7 @@ class Case:
     absent: tuple = ()  # ranks that are never started
     transport: str = "tcp"
     bound: float = 8.0
+    warned: str = ""  # what rank 0 must warn of, once, and no other rank
     prepare: object = None  # called with (job, folder, case's open things)
 
 
@@ -94,6 +95,11 @@ CASES = [
     Case("a machine's file that is not there", "invalid_argument", ["FABRING_MACHINE", "/no/such/machine.json", "file"],
          settings={"FABRING_MACHINE": "/no/such/machine.json"}),
     Case("a machine's file only rank 0 needs", OK, odd={1: {"FABRING_MACHINE": "/no/such/machine.json"}}),
+    Case("EFA asked for where no rank has it", OK, settings={"FABRING_TRANSPORT": "auto", "FABRING_PROVIDER": "efa", "FI_PROVIDER": "^psm,psm2,psm3,efa"},
+         odd={rank: {"FABRING_HOST_ID": host} for rank, host in enumerate("ab")},
+         warned="FABRING_PROVIDER=efa is not used: no rank can use it .*goes by tcp, plain sockets, instead; .*vpc.amazonaws.com/efa"),
+    Case("EFA asked for by who asks for sockets first", OK, settings={"FABRING_TRANSPORT": "shm,tcp,fabric", "FABRING_PROVIDER": "efa", "FI_PROVIDER": "^psm,psm2,psm3,efa"},
+         odd={rank: {"FABRING_HOST_ID": host} for rank, host in enumerate("ab")}),
     # Meeting.
     Case("the port is in use", {0: "unavailable", 1: ("timeout", "unavailable")},
          {0: ["in use", "FABRING_MASTER_PORT|port"], 1: ["127.0.0.1", "rank 0|master"]}, settings=FAST, prepare=hold_port),
@@ -154,6 +160,9 @@ def check_refusals(rank):
 def check(case, job):
     for index, rank in enumerate(job.ranks):
         number = job.started[index]
+        warnings = [text for _, text in rank.log if "FABRING_PROVIDER" in text]
+        require(len(warnings) == bool(case.warned and number == 0) and all(re.search(case.warned, text) for text in warnings),
+                f"rank {number} warned: {warnings}")
         code = of(case.code, number, OK)
         codes = code if isinstance(code, tuple) else (code,)
         errors = rank.errors()

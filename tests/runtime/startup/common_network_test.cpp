@@ -76,9 +76,39 @@ TEST(CommonNetwork, says_who_cannot_use_the_efa_that_others_have) {
     ranks[rank].unusable = "fabric: FI_PROVIDER=efa hides all others";
   }
   EXPECT_EQ(*common_network(ranks), "tcp");
-  EXPECT_TRUE(some_have_efa(ranks));
+  EXPECT_TRUE(is_a_loss(ranks));
   const std::string why = why_not_fabric(ranks, "tcp");
   EXPECT_NE(why.find("none on ranks 2 and 3 (host b): fabric: FI_PROVIDER=efa hides"), why.npos) << why;
+}
+
+TEST(CommonNetwork, says_that_a_provider_asked_for_by_name_is_on_no_rank) {
+  std::vector<Identity> ranks = with_efa_on_one_host("");
+  for (Identity& rank : ranks) {
+    rank.usable = {"tcp"};
+    rank.provider.clear();
+    rank.unusable = "fabric: no EFA device found";
+    rank.wanted_provider = "auto";
+  }
+  EXPECT_EQ(why_not_fabric(ranks, "tcp"), "") << "nobody asked for one";
+  EXPECT_FALSE(is_a_loss(ranks));
+
+  for (std::size_t rank = 1; rank < 4; ++rank) ranks[rank].wanted_provider = "efa";
+  EXPECT_TRUE(is_a_loss(ranks));
+  const std::string why = why_not_fabric(ranks, "tcp");
+  for (const char* part : {"FABRING_PROVIDER=efa is not used", "(rank 1, host a: fabric: no EFA device found)",
+                           "goes by tcp, plain sockets,", "vpc.amazonaws.com/efa", "unset FABRING_PROVIDER"})
+    EXPECT_NE(why.find(part), why.npos) << why;
+
+  for (Identity& rank : ranks) rank.wanted_provider = "verbs";
+  const std::string of_verbs = why_not_fabric(ranks, "tcp");
+  EXPECT_EQ(of_verbs.find("vpc.amazonaws.com"), of_verbs.npos) << of_verbs;
+  ranks[0].usable = {"fabric", "tcp"};
+  ranks[0].provider = "verbs";
+  EXPECT_TRUE(is_a_loss(ranks));
+  EXPECT_NE(why_not_fabric(ranks, "tcp").find("FABRING_PROVIDER=verbs was asked for (rank 0)"), std::string::npos);
+
+  for (Identity& rank : ranks) rank.transports = "tcp";
+  EXPECT_EQ(why_not_fabric(ranks, "tcp"), "") << "sockets were asked for";
 }
 
 }  // namespace

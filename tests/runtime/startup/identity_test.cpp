@@ -85,7 +85,9 @@ TEST(Identity, tells_long_lists_whole) {
 TEST(Identity, tells_its_provider) {
   Identity one;
   one.provider = "efa";
+  one.wanted_provider = "auto";
   EXPECT_EQ(Identity::decode(one.encode())->provider, "efa");
+  EXPECT_EQ(Identity::decode(one.encode())->wanted_provider, "auto");
 }
 
 TEST(Compare, refuses_ranks_that_differ_in_what_float32_travels_as) {

@@ -55,6 +55,30 @@ std::string without_efa(const HostFacts& facts, const TransportFacts* chosen) {
   return {};
 }
 
+// Asked for by name and before what would be taken, and not what a job would use; empty: none is.
+std::string lost_provider(const HostFacts& facts, const std::vector<std::string>& asked, const TransportFacts& chosen) {
+  const std::string provider = value_or(facts, "FABRING_PROVIDER", "auto");
+  const auto fabric = std::find(asked.begin(), asked.end(), "fabric");
+  const bool taken_first = std::find(asked.begin(), fabric, chosen.name) != fabric;
+  return provider == "auto" || fabric == asked.end() || chosen.name == "fabric" || taken_first ? "" : provider;
+}
+
+Finding transport_taken(const HostFacts& facts, const std::vector<std::string>& asked, const TransportFacts& chosen,
+                        const std::string& refused) {
+  const std::string what = fmt::format("with other hosts a job would use {}: {}{}", chosen.name, chosen.reason,
+                                       refused.empty() ? "" : " (not " + refused + ")");
+  const std::string lost = lost_provider(facts, asked, chosen);
+  if (lost.empty()) return note("fabric.transport", what);
+  return {"fabric.transport",
+          Severity::warning,
+          fmt::format("FABRING_PROVIDER={} is asked for, but {}", lost, what),
+          "jobs go on without that provider, several times slower where it is that of fast cards; rank 0 warns",
+          lost == "efa" ? "a pod: request vpc.amazonaws.com/efa in resources.limits; other containers: --device "
+                          "/dev/infiniband; a host: launch it with EFA interfaces; or unset FABRING_PROVIDER"
+                        : "fi_info lists what libfabric has here; correct or unset FABRING_PROVIDER",
+          {}};
+}
+
 Findings efa(const HostFacts& facts, const TransportFacts* chosen) {
   const std::string id = "fabric.efa";
   const int cards = efa_cards(facts);
@@ -175,9 +199,7 @@ Findings check_fabric(const HostFacts& facts) {
                      "unset FABRING_TRANSPORT and FABRING_PROVIDER, or do what the reason says",
                      {}});
   else
-    found.push_back(
-        note("fabric.transport", fmt::format("with other hosts a job would use {}: {}{}", chosen->name, chosen->reason,
-                                             refused.empty() ? "" : " (not " + refused + ")")));
+    found.push_back(transport_taken(facts, asked, *chosen, refused));
   if (!facts.providers.empty())
     found.push_back(note("fabric.providers", fmt::format("libfabric has {}", fmt::join(facts.providers, ", "))));
   for (Finding& finding : efa(facts, chosen)) found.push_back(std::move(finding));

@@ -304,6 +304,14 @@ const Fault faults[] = {
        host.write("sys/class/dmi/id/product_name", "p5.48xlarge\n");
      },
      "fabric.efa_cards", Severity::warning, "1 of the 32 EFA cards", "type efa"},
+    {"EFA asked for where there is none",
+     [](MadeUpHost& host) {
+       host.facts.environment["FABRING_PROVIDER"] = "efa";
+       (*host.facts.transports)[0] = {"fabric", false, "no EFA device found"};
+     },
+     "fabric.transport", Severity::warning,
+     "FABRING_PROVIDER=efa is asked for, but with other hosts a job would use tcp: 10.0.0.5 (not fabric: no EFA device",
+     "vpc.amazonaws.com/efa"},
     {"a transport that cannot work",
      [](MadeUpHost& host) {
        host.facts.environment["FABRING_TRANSPORT"] = "fabric";

@@ -281,7 +281,9 @@ Result<Plan> plan_from(const Parsed& json, const std::string& where) {
     plan.steps.push_back(*step);
   }
   add_successors(plan, after);
-  if (Status status = check_plan(plan, ReduceOp::avg); !status.ok()) return status;  // avg: finish is allowed
+  const Status checked = check_plan(plan, ReduceOp::avg);  // avg: finish is allowed
+  // internal where a builder of ours made the plan: here it is the text's.
+  if (!checked.ok()) return wrong(fmt::format("{}: {}", where, checked.message()));
   return plan;
 }
 

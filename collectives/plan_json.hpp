@@ -26,9 +26,9 @@ std::string plan_to_json(const Plan& plan);
 /// A list of plans, one a line.
 std::string plans_to_json(std::span<const Plan> plans);
 
-/// A list of plans, or one alone. Errors: invalid_argument with the step and the field, or what check_plan() says. At
-/// most most_plan_bytes of text, 4096 ranks, 65536 steps with an area of scratch each, 262144 elements of a list,
-/// ranges 64 deep in each other, and of a reduce as many operands as there are ranks.
+/// A list of plans, or one alone. Errors: invalid_argument with the step and the field, or with what check_plan()
+/// says. At most most_plan_bytes of text, 4096 ranks, 65536 steps with an area of scratch each, 262144 elements of a
+/// list, ranges 64 deep in each other, and of a reduce as many operands as there are ranks.
 Result<std::vector<Plan>> plans_from_json(std::string_view text);
 
 }  // namespace fabring

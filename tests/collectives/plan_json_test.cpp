@@ -75,6 +75,21 @@ TEST(PlanJson, SaysWhatIsWrongAndWhere) {
   EXPECT_THAT(error_of(replaced(good, "[\"input\",", "[\"input\",4000000,")), HasSubstr("[\"scratch\", range, area]"));
 }
 
+// Of a plan that we made it would be a bug of ours; of a text it is the text's.
+TEST(PlanJson, WhatIsWrongWithAPlanIsTheCallersMistake) {
+  const std::string good = plan_to_json(test::plans_of(Algorithm::ring, test::flat(3))[1]);
+  const auto refused = [&](const char* what, const char* by, const auto& says) {
+    const auto plans = plans_from_json("[" + replaced(good, what, by) + "]");
+    ASSERT_FALSE(plans) << by;
+    EXPECT_EQ(plans.error().code(), ErrorCode::invalid_argument) << plans.error().to_string();
+    EXPECT_THAT(plans.error().message(), AllOf(HasSubstr("plan 0: "), says));
+  };
+  refused("\"peer\":2", "\"peer\":5", AllOf(HasSubstr("step 0"), HasSubstr("no such peer")));
+  refused("\"peer\":2", "\"peer\":1", AllOf(HasSubstr("step 0"), HasSubstr("no messages to itself")));
+  refused("[\"input\",1", "[\"input\",9", AllOf(HasSubstr("step "), HasSubstr("no range 9")));
+  refused("\"rank\":1", "\"rank\":3", HasSubstr("no such rank among 3"));
+}
+
 // Asking the 20000th for its place went up all before it, for every range and step: seconds.
 TEST(PlanJson, RangesInsideRangesHaveAnEnd) {
   const auto error_of_nested = [](std::uint32_t depth) {

@@ -76,6 +76,11 @@ TEST(WithPlans, what_is_wrong_is_said_on_every_rank_and_harms_nothing) {
   const std::string other = plans_to_json(allreduce_from_outside(Algorithm::binomial, 3));
   const std::string of_two = plans_to_json(allreduce_from_outside(Algorithm::ring, 2));
   const std::string unproved = plans_to_json(wrong);
+  for (Step& step : wrong[1].steps)
+    if (step.kind == StepKind::send) step.peer = 5;
+  const std::string no_peer = plans_to_json(wrong);
+  wrong[1] = wrong[0];
+  const std::string rank_0_twice = plans_to_json(wrong);
   ThreadWorld(3).run([&](Rank self, Communicator world) {
     const auto refused = [&](const std::string& text, ErrorCode code, const auto& says) {
       const auto with = world.with_plans(text);
@@ -84,6 +89,8 @@ TEST(WithPlans, what_is_wrong_is_said_on_every_rank_and_harms_nothing) {
       EXPECT_THAT(with.error().message(), says);
     };
     refused(unproved, ErrorCode::invalid_argument, AllOf(HasSubstr("the plans: not proved"), HasSubstr("step")));
+    refused(no_peer, ErrorCode::invalid_argument, AllOf(HasSubstr("the plans: plan 1: "), HasSubstr("no such peer")));
+    refused(rank_0_twice, ErrorCode::invalid_argument, HasSubstr("says rank 0 of 3, but is number 1 of 3"));
     refused("[]", ErrorCode::invalid_argument, HasSubstr("no plans"));
     refused("", ErrorCode::invalid_argument, HasSubstr("the plans: "));
     refused(of_two, ErrorCode::invalid_argument, HasSubstr("of 2 ranks, and 'world' has 3"));

@@ -49,9 +49,11 @@ struct Pattern {
   Bytes network;
   int prefix = -1;  // >= 0: a network
   bool matches(const InterfaceAddress& candidate) const {
-    if (prefix >= 0) return inside(candidate.address, network, prefix);
-    if (name.ends_with('*')) return candidate.interface.starts_with(std::string_view(name).substr(0, name.size() - 1));
-    return candidate.interface == name;
+    return prefix >= 0 ? inside(candidate.address, network, prefix) : is_name_of(candidate.interface);
+  }
+  bool is_name_of(std::string_view card) const {
+    if (name.ends_with('*')) return card.starts_with(std::string_view(name).substr(0, name.size() - 1));
+    return prefix < 0 && card == name;
   }
 };
 
@@ -141,12 +143,19 @@ std::string list_of(const std::vector<std::string>& names) {
   return text;
 }
 
+std::vector<Pattern> without_match(const std::vector<InterfaceAddress>& addresses, const Filter& filter) {
+  std::vector<Pattern> found;
+  for (const Pattern& pattern : filter.patterns)
+    if (std::none_of(addresses.begin(), addresses.end(), [&](const auto& a) { return pattern.matches(a); }))
+      found.push_back(pattern);
+  return found;
+}
+
 // Of an allow list of which nothing is left: items that match nothing here, and what there is. Empty if all match.
 std::string nothing_matches(const std::vector<InterfaceAddress>& addresses, const Filter& filter) {
   std::vector<std::string> missing, networks, names, there;
-  for (const Pattern& pattern : filter.patterns)
-    if (std::none_of(addresses.begin(), addresses.end(), [&](const auto& a) { return pattern.matches(a); }))
-      (pattern.prefix >= 0 ? networks : missing).push_back(pattern.text);
+  for (const Pattern& pattern : without_match(addresses, filter))
+    (pattern.prefix >= 0 ? networks : missing).push_back(pattern.text);
   if (filter.deny || missing.size() + networks.size() < filter.patterns.size() || filter.patterns.empty()) return {};
   for (const InterfaceAddress& address : addresses) {
     const bool listed = std::find(names.begin(), names.end(), address.interface) != names.end();
@@ -170,6 +179,20 @@ std::string nothing_matches(const std::vector<InterfaceAddress>& addresses, cons
 Status check_interface_filter(std::string_view filter) {
   const auto parsed = parse_filter(filter);
   return parsed ? Status() : parsed.error();
+}
+
+std::vector<std::string> unmatched_items(const std::vector<InterfaceAddress>& addresses, std::string_view filter,
+                                         const std::vector<std::string>& cards) {
+  const auto parsed = parse_filter(filter);
+  if (!parsed) return {};
+  std::vector<std::string> unmatched;
+  for (const Pattern& pattern : without_match(addresses, *parsed)) {
+    if (std::ranges::any_of(cards, [&](const std::string& card) { return pattern.is_name_of(card); })) continue;
+    if (parsed->deny && container_made(pattern.text)) continue;
+    unmatched.push_back(pattern.text +
+                        (pattern.prefix >= 0 ? ": no address of this host is in it" : ": no such interface here"));
+  }
+  return unmatched;
 }
 
 std::vector<InterfaceAddress> usable_interfaces(const std::vector<InterfaceAddress>& addresses,

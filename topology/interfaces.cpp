@@ -81,6 +81,12 @@ std::string source_address_towards(std::string_view address) {
   return source;
 }
 
+std::vector<std::string> card_names(const HostFiles& files) {
+  std::vector<std::string> names = files.list("sys/class/net");
+  for (std::string& device : files.list("sys/class/infiniband")) names.push_back(std::move(device));
+  return names;
+}
+
 std::uint32_t link_megabits(const std::string& interface) {
   if (interface.empty() || interface.find('/') != std::string::npos || interface[0] == '.') return 0;
   std::ifstream file("/sys/class/net/" + interface + "/speed");

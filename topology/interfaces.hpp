@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "fabring/status.hpp"
+#include "topology/host_files.hpp"
 
 namespace fabring {
 
@@ -45,6 +46,16 @@ struct InterfaceRequest {
 
 /// invalid_argument: a filter (InterfaceRequest) that is malformed.
 Status check_interface_filter(std::string_view filter);
+
+/// The interfaces and RDMA devices of this host by name, those without an address too.
+std::vector<std::string> card_names(const HostFiles& files = HostFiles());
+
+/// Items of a filter that name nothing here: "eth7: no such interface here". One list may be for hosts that differ, so
+/// this is no error, but it may be a mistyped name. `cards` are card_names(). Left out are the names of container
+/// systems' bridges in a list of those not to use: one denies docker0 wherever it may turn up. None where the filter is
+/// malformed.
+std::vector<std::string> unmatched_items(const std::vector<InterfaceAddress>& addresses, std::string_view filter,
+                                         const std::vector<std::string>& cards);
 
 /// Those that a rank could use at all, in the kernel's order; none where the filter is malformed.
 std::vector<InterfaceAddress> usable_interfaces(const std::vector<InterfaceAddress>& addresses,

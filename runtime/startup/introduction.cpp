@@ -21,7 +21,10 @@ Result<RailChoice> choose_cards(const Config& config, const Bootstrap& bootstrap
                                  locality.interfaces};
   auto choice = choose_interface(*addresses, request);
   if (!choice) return choice.error();
-  report.push_back("interface " + choice->reason);
+  std::string line = "interface " + choice->reason;
+  if (!config.interface.empty())
+    for (const std::string& item : unmatched_items(*addresses, config.interface, card_names())) line += "; " + item;
+  report.push_back(std::move(line));
   return find_rails(*addresses, request, choice->chosen, config.rails);
 }
 

@@ -28,6 +28,7 @@ class Case:
     transport: str = "tcp"
     bound: float = 8.0
     warned: str = ""  # what rank 0 must warn of, once, and no other rank
+    reported: str = ""  # what every rank must say of what it has found
     prepare: object = None  # called with (job, folder, case's open things)
 
 
@@ -88,6 +89,8 @@ CASES = [
     Case("an interface that does not exist", "unavailable",
          ["FABRING_INTERFACE=nosuch0: this host has no interface nosuch0", "it has (.*, )?lo"],
          settings={"FABRING_INTERFACE": "nosuch0"}),
+    Case("an interface that does not exist beside one that does", OK, reported="interface lo 127.*; nosuch0: no such interface here",
+         settings={"FABRING_INTERFACE": "lo,nosuch0"}),
     Case("an algorithm that does not exist", "invalid_argument", ["FABRING_ALGORITHM", "rings", "ring"],
          settings={"FABRING_ALGORITHM": "rings"}),
     Case("a machine that does not exist", "invalid_argument", ["FABRING_MACHINE", "1000g", "100g"],
@@ -163,6 +166,8 @@ def check(case, job):
         warnings = [text for _, text in rank.log if "FABRING_PROVIDER" in text]
         require(len(warnings) == bool(case.warned and number == 0) and all(re.search(case.warned, text) for text in warnings),
                 f"rank {number} warned: {warnings}")
+        report = [line for event in rank.events if event["event"] == "ready" for line in event["report"]]
+        require(not case.reported or any(re.search(case.reported, line) for line in report), f"rank {number} reports {report}")
         code = of(case.code, number, OK)
         codes = code if isinstance(code, tuple) else (code,)
         errors = rank.errors()

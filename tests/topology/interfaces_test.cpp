@@ -115,6 +115,32 @@ TEST(ChooseInterface, AnInterfaceThatDoesNotExistIsNamedWithThoseThatDo) {
   EXPECT_TRUE(choose_interface(host, {"^nosuch0", false, ""}));
 }
 
+TEST(UnmatchedItems, AreThoseOfAListThatNameNothingHere) {
+  const std::vector<std::string> cards{"lo", "eth0", "eth5", "rdmap16s27"};  // eth5 has no address
+  const std::pair<const char*, std::vector<std::string>> cases[] = {
+      {"", {}},
+      {"eth0,ib*,10.0.0.0/8,fd00::5", {}},
+      {"lo,eth7", {"eth7: no such interface here"}},
+      {"eth0, mlx*,10.1.0.0/16,10.0.0.6",
+       {"mlx*: no such interface here", "10.1.0.0/16: no address of this host is in it",
+        "10.0.0.6: no address of this host is in it"}},
+      {"^dokcer0", {"dokcer0: no such interface here"}},
+      {"^docker0,virbr0,cni*,lo", {}},  // not every host has them
+      {"virbr0,eth0", {"virbr0: no such interface here"}},
+      {"eth5,rdmap16s27,rdmap*", {}},
+      {"^rdmap17s28", {"rdmap17s28: no such interface here"}},
+      {"eth0,", {}},
+  };
+  for (const auto& [filter, expected] : cases) EXPECT_EQ(unmatched_items(host, filter, cards), expected) << filter;
+}
+
+TEST(UnmatchedItems, TheInterfacesOfThisHostAreKnownByName) {
+  const auto addresses = interface_addresses();
+  ASSERT_TRUE(addresses);
+  if (addresses->empty() || card_names().empty()) GTEST_SKIP() << "no interface here, or no /sys";
+  EXPECT_THAT(card_names(), Contains(addresses->front().interface));
+}
+
 TEST(ChooseInterface, RefusesAMalformedFilter) {
   for (const char* filter : {"^", ",", "eth0,", ",eth0", "eth0,^lo", "10.0.0.0/33", "10.0.0.0/", "10.0.0.0/x",
                              "10.0.0/8", "fd00::/129", "eth0/8"}) {

@@ -65,6 +65,15 @@ Findings interface(const HostFacts& facts) {
                             : "correct or unset FABRING_INTERFACE",
              {}}};
   Findings found{note(id, "with other hosts a job would use " + reason_of(*choice, !facts.master.empty()))};
+  const auto unmatched = unmatched_items(*facts.interfaces, wanted, card_names(facts.files));
+  if (!unmatched.empty())
+    found.push_back({id,
+                     Severity::warning,
+                     fmt::format("FABRING_INTERFACE={}: {}", wanted, fmt::join(unmatched, "; ")),
+                     "what a list names and a host does not have is passed over, as hosts may differ: behind a "
+                     "mistyped name a job uses other interfaces than were meant",
+                     "correct FABRING_INTERFACE, unless the name is another host's (ip -br address lists those here)",
+                     {}});
   if (facts.rails.size() > 1) {
     std::string list;
     for (const std::string& name : facts.rails) list += (list.empty() ? "" : ", ") + name;

@@ -152,6 +152,12 @@ const Fault faults[] = {
      "nic.flaps", Severity::warning, "400 times", "cable"},
     {"an interface that does not exist", [](MadeUpHost& host) { host.facts.environment["FABRING_INTERFACE"] = "eht0"; },
      "net.interface", Severity::critical, "no interface eht0; did you mean 'eth0'?", "FABRING_INTERFACE"},
+    {"a mistyped interface beside a right one",
+     [](MadeUpHost& host) { host.facts.environment["FABRING_INTERFACE"] = "eth0,eht1"; }, "net.interface",
+     Severity::warning, "FABRING_INTERFACE=eth0,eht1: eht1: no such interface here", "FABRING_INTERFACE"},
+    {"a mistyped interface that is not to be used",
+     [](MadeUpHost& host) { host.facts.environment["FABRING_INTERFACE"] = "^dokcer0"; }, "net.interface",
+     Severity::warning, "dokcer0: no such interface here", "FABRING_INTERFACE"},
     {"no interface but loopback",
      [](MadeUpHost& host) {
        host.facts.interfaces = std::vector<InterfaceAddress>{{"lo", "127.0.0.1", 8, false, true, true}};

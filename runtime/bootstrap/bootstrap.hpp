@@ -36,6 +36,8 @@ class Bootstrap {
   virtual std::string local_address() const = 0;
   /// Every rank has told the same host fingerprint (kernel boot id and network namespace): loopback is enough.
   virtual bool all_on_this_host() const = 0;
+  /// May what was published be of ranks of an earlier run? A framework's store may live on.
+  virtual bool outlives_ranks() const { return false; }
   virtual std::uint64_t strangers() const = 0;
 };
 

@@ -123,6 +123,7 @@ class StoreBootstrap final : public Bootstrap {
   std::uint64_t job_nonce() const override { return meeting_.job_nonce; }
   std::string local_address() const override { return address_; }
   bool all_on_this_host() const override { return meeting_.all_on_this_host; }
+  bool outlives_ranks() const override { return true; }
   std::uint64_t strangers() const override { return 0; }
 
  private:

@@ -108,6 +108,7 @@ void NeighbourMeeting::connect_to_parent(const net::SocketAddress& address) {
 
 void NeighbourMeeting::attempt() {
   connecting_ = net::connect(loop_, parent_address_, 5s, [this](Result<std::unique_ptr<net::Stream>> connected) {
+    parent_refuses_ = !connected && net::nobody_listens(connected.error());
     if (!connected) return try_again(connected.error().message());
     HandshakeOptions options = options_;
     options.initiator = true;

@@ -43,6 +43,8 @@ class NeighbourMeeting {
   /// Nobody comes any more. In the loop.
   void close() { door_.reset(); }
   std::uint64_t strangers() const { return strangers_->load(); }
+  /// Did nobody listen at the parent's address, the last time? In the loop.
+  bool parent_refuses() const { return parent_refuses_; }
   /// What went wrong last with the parent, or what keeps the children out, for an error. In the loop.
   std::string last_error() const { return last_error_.empty() && door_ ? door_->trouble() : last_error_; }
 
@@ -60,6 +62,7 @@ class NeighbourMeeting {
   std::vector<Rank> absent_children_;
   net::SocketAddress parent_address_;
   std::string last_error_;
+  bool parent_refuses_ = false;
   std::chrono::milliseconds pause_{2};
   const std::shared_ptr<std::atomic<std::uint64_t>> strangers_;
   std::unique_ptr<Doorkeeper> door_;

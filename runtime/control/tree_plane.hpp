@@ -243,7 +243,8 @@ class TreePlane final : public ControlPlane {
   bool formed_ = false;
   bool leaving_ = false;
   std::string formation_error_;
-  Status refused_;  // this rank and its parent do not accept each other
+  bool parent_refuses_ = false;  // nobody listens where it said that it would
+  Status refused_;               // this rank and its parent do not accept each other
   std::function<void(std::uint64_t)> question_handler_;
   std::uint32_t question_number_ = 0;               ///< of the last question of this rank
   std::vector<std::optional<std::string>> states_;  ///< the answers to it

@@ -22,6 +22,23 @@ constexpr std::size_t most_address_bytes = 128;
 
 std::string key_of(Rank rank) { return "control/" + std::to_string(rank); }
 
+// The parent listens before it publishes its address, and goes on listening.
+std::string why_refused(Rank parent, const Bootstrap& bootstrap) {
+  return fmt::format(
+      "; nobody listens there: the process that published this address has ended (look at the output of rank {}){}{}",
+      parent,
+      bootstrap.outlives_ranks()
+          ? ", or the store still has the keys of an earlier engine: give every engine a prefix of its own"
+          : "",
+      bootstrap.all_on_this_host() ? "" : ", or a firewall refuses the port");
+}
+
+std::string_view what_to_look_at(const Bootstrap& bootstrap) {
+  return bootstrap.all_on_this_host() ? "; is that process stopped?"
+                                      : "; between hosts the ranks' own ports must be open too, not only the master's "
+                                        "(docs/launchers.md, Ports; `fabring doctor net` tries them all)";
+}
+
 }  // namespace
 
 struct TreePlane::Forming {
@@ -150,17 +167,16 @@ TreePlane::Awaited TreePlane::links_awaited_locked(const Forming& forming) const
   Awaited awaited{{unlinked_.begin(), unlinked_.end()}, {}};
   std::vector<Rank> children = awaited.ranks;
   std::erase(children, tree_.parent(self_));
-  if (children.size() < awaited.ranks.size())
+  const bool waits_for_parent = children.size() < awaited.ranks.size();
+  if (waits_for_parent)
     awaited.text = fmt::format("the control connection to rank {} at {}", tree_.parent(self_), forming.parents_door);
   if (!children.empty())
     awaited.text += fmt::format("{}{} of {} to connect to the control port of rank {} at {}",
                                 awaited.text.empty() ? "" : " and for ", rank_list(children), config_.world_size, self_,
                                 forming.door);
   if (!formation_error_.empty()) awaited.text += " (" + formation_error_ + ")";
-  awaited.text += forming.bootstrap.all_on_this_host()
-                      ? "; is that process stopped?"
-                      : "; between hosts the ranks' own ports must be open too, not only the master's "
-                        "(docs/launchers.md, Ports; `fabring doctor net` tries them all)";
+  awaited.text += waits_for_parent && parent_refuses_ ? why_refused(tree_.parent(self_), forming.bootstrap)
+                                                      : what_to_look_at(forming.bootstrap);
   return awaited;
 }
 

@@ -336,6 +336,7 @@ void TreePlane::tick() {
   if (!meeting_.last_error().empty()) {
     const std::lock_guard lock(mutex_);
     formation_error_ = meeting_.last_error();
+    parent_refuses_ = meeting_.parent_refuses();
   }
   if (!stopping_) tick_timer_ = loop_.after(period, [this] { tick(); });
 }

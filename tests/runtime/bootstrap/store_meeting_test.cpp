@@ -90,6 +90,7 @@ TEST(StoreMeeting, RankZeroTakesTheAddressThatRanksElsewhereResolveItsNameTo) {
       ASSERT_TRUE(met) << met.error().message();
       (*met)->finish();
       EXPECT_EQ((*met)->local_address(), meant) << own_view;
+      EXPECT_TRUE((*met)->outlives_ranks());
       const auto published = meeting::decode_store_meeting(store.values["meeting"]);
       ASSERT_TRUE(published);
       EXPECT_EQ(published->master, meant);

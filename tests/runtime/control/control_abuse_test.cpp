@@ -1,6 +1,9 @@
 // A control plane whose neighbour is a puppet of the test: silent, or talking nonsense.
 
+#include <arpa/inet.h>
 #include <gmock/gmock.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "tests/runtime/control/puppet.hpp"
 
@@ -220,16 +223,18 @@ struct LonelyStart {
   Status error;
 };
 LonelyStart start_alone(
-    Rank self, const std::function<void(Board&)>& before = [](Board&) {}) {
+    Rank self, const std::function<void(Board&)>& before = [](Board&) {}, bool by_a_store = false,
+    std::chrono::milliseconds limit = 400ms) {
   LonelyStart end;
   World world(2);
-  world.config.rendezvous_timeout = 400ms;
+  world.config.rendezvous_timeout = limit;
+  world.options.heartbeat = 20ms;  // what went wrong is told as often
   world.options.note_silence_after = 50ms;
   world.config.rank = self;
   before(world.board);
   // The thread that starts it waits, so it is the only one that logs.
   const Log log(LogLevel::warning, self, [&](LogLevel, std::string_view line) { end.lines.append(line).append("\n"); });
-  BoardBootstrap bootstrap(world.board);
+  BoardBootstrap bootstrap(world.board, by_a_store);
   const auto plane = start_control_plane(world.config, "", bootstrap, log, world.options);
   EXPECT_FALSE(plane.has_value());
   if (!plane) end.error = plane.error();
@@ -250,6 +255,29 @@ TEST(ControlFormation, AParentThatCannotBeReachedIsNamedMeanwhileAndAtTheDeadlin
   EXPECT_EQ(end.error.context().rank, 0);
   EXPECT_THAT(end.error.message(), HasSubstr("for the control connection to rank 0 at 127.0.0.1:1"));
   EXPECT_THAT(end.lines, HasSubstr("warning: still waiting for the control connection to rank 0 at 127.0.0.1:1"));
+}
+
+TEST(ControlFormation, AParentThatHasEndedIsNotTakenForAStoppedOne) {
+  // Bound, and nobody listens: as a rank leaves it that has published its address and ended.
+  const int door = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof(address);
+  ASSERT_EQ(::bind(door, reinterpret_cast<sockaddr*>(&address), length), 0);
+  ASSERT_EQ(::getsockname(door, reinterpret_cast<sockaddr*>(&address), &length), 0);
+  const std::string published = "127.0.0.1:" + std::to_string(ntohs(address.sin_port));
+  for (const bool by_a_store : {false, true}) {
+    const LonelyStart end = start_alone(
+        1, [&](Board& board) { board.put("control/0", published); }, by_a_store, 1s);
+    const std::string& text = end.error.message();
+    EXPECT_THAT(text, HasSubstr("Connection refused); nobody listens there: the process that published this address "
+                                "has ended (look at the output of rank 0)"));
+    EXPECT_EQ(text.find("give every engine a prefix of its own") != text.npos, by_a_store) << text;
+    EXPECT_EQ(text.find("stopped?"), text.npos) << text;
+    EXPECT_THAT(end.lines, HasSubstr("nobody listens there"));
+  }
+  ::close(door);
 }
 
 TEST(ControlFormation, AnAbsentChildIsNamedMeanwhileAndAtTheDeadline) {

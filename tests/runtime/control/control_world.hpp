@@ -54,7 +54,7 @@ class Board {
 
 class BoardBootstrap final : public Bootstrap {
  public:
-  explicit BoardBootstrap(Board& board) : board_(board) {}
+  explicit BoardBootstrap(Board& board, bool outlives_ranks = false) : board_(board), outlives_ranks_(outlives_ranks) {}
   Status put(const std::string& key, const std::string& value) override { return board_.put(key, value), Status(); }
   Result<std::string> get(const std::string& key, steady_clock::time_point deadline) override {
     return board_.get(key, deadline);
@@ -64,10 +64,12 @@ class BoardBootstrap final : public Bootstrap {
   std::uint64_t job_nonce() const override { return 4242; }
   std::string local_address() const override { return "127.0.0.1"; }
   bool all_on_this_host() const override { return true; }
+  bool outlives_ranks() const override { return outlives_ranks_; }
   std::uint64_t strangers() const override { return 0; }
 
  private:
   Board& board_;
+  const bool outlives_ranks_;
 };
 
 /// What a rank's handler was told.

@@ -45,18 +45,38 @@ std::string who(const LaunchInfo& info) {
   return text.empty() ? "this process under " + info.launcher : text + " under " + info.launcher;
 }
 
-Status check(const LaunchInfo& info, const LauncherAdvice& advice) {
+std::string_view value_of(const Environment& environment, std::string_view name) {
+  const auto at = environment.find(name);
+  return at == environment.end() ? std::string_view() : std::string_view(at->second);
+}
+
+// Where no launcher is known: what says half of what is needed, or is for a launcher that has not run. Empty: nothing.
+std::string half_said(const Environment& environment) {
+  std::string arguments;
+  for (auto at = environment.lower_bound("PET_"); at != environment.end() && at->first.starts_with("PET_"); ++at)
+    if (!at->second.empty()) arguments += (arguments.empty() ? "" : ", ") + at->first.substr(0, 100);
+  if (!arguments.empty())
+    return fmt::format("PET_* are torchrun's arguments ({} {} set): start the program with torchrun", arguments,
+                       arguments.find(',') == arguments.npos ? "is" : "are");
+  const std::string_view rank = value_of(environment, "RANK"), size = value_of(environment, "WORLD_SIZE");
+  if (rank.empty() == size.empty()) return {};
+  return fmt::format("{}={} is set but {} is not; {}", rank.empty() ? "WORLD_SIZE" : "RANK",
+                     (rank.empty() ? size : rank).substr(0, 200), rank.empty() ? "RANK" : "WORLD_SIZE", how_to_start);
+}
+
+Status check(const LaunchInfo& info, const LauncherAdvice& advice, const Environment& environment) {
   if (info.rank < 0 || info.world_size < 0) {
     if (!advice.no_rank.empty()) return wrong(advice.no_rank);
-    if (info.rank < 0 && info.world_size < 0)
+    if (info.rank < 0 && info.world_size < 0) {
+      if (const std::string half = half_said(environment); !half.empty()) return wrong("no rank: " + half);
       return wrong(
           fmt::format("no rank: nothing in the environment says which rank this process is; {}", how_to_start));
+    }
     const std::string_view missing = info.rank < 0 ? "FABRING_RANK" : "FABRING_WORLD_SIZE";
     const std::string_view present = info.rank < 0 ? "FABRING_WORLD_SIZE" : "FABRING_RANK";
     const auto source = info.sources.find(present);
     std::string_view only = source == info.sources.end() ? present : std::string_view(source->second);
-    if (constexpr std::string_view environment = "environment "; only.starts_with(environment))
-      only.remove_prefix(environment.size());
+    if (constexpr std::string_view label = "environment "; only.starts_with(label)) only.remove_prefix(label.size());
     return wrong(fmt::format("{} is missing, only {} is set; {}", missing, only, how_to_start));
   }
   if (info.rank >= info.world_size) {
@@ -103,7 +123,7 @@ Result<LaunchInfo> read_launch_environment(const Environment& environment, const
     info.master_addr = "127.0.0.1";  // nobody to meet
     info.sources["FABRING_MASTER_ADDR"] = "default (one rank)";
   }
-  FABRING_TRY(check(info, advice));
+  FABRING_TRY(check(info, advice, environment));
   if (info.master_port == 0) {
     info.master_port = default_master_port;
     info.sources["FABRING_MASTER_PORT"] = "default";

@@ -80,8 +80,10 @@ constexpr Explanation all_explanations[] = {
      "(net.core.somaxconn)",
      "fabring doctor net on all hosts names the pairs that do not reach each other, and the ports\nFABRING_INTERFACE "
      "chooses the cards\nsysctl -w net.core.somaxconn=4096"},
-    {"Fabring", "", "no rank: nothing in the environment", "The program was started by no launcher.",
-     "it was started by itself, or through something that does not hand the environment on (sudo, ssh, docker run)",
+    {"Fabring", "", "no rank: nothing in the environment|no rank: pet_|no rank: rank=|no rank: world_size=",
+     "The program was started by no launcher.",
+     "it was started by itself, or through something that does not hand the environment on (sudo, ssh, docker "
+     "run)\nPET_* are arguments for torchrun (Kubeflow's TrainJob sets them), which was not started",
      "fabring run -n 4 -- PROGRAM, torchrun, srun or mpirun; or FABRING_RANK, FABRING_WORLD_SIZE and "
      "FABRING_MASTER_ADDR for each rank\ndocs/launchers.md says what each launcher gives"},
     {"Fabring", "", "is set in the environment but is not a setting", "A FABRING_* variable has a name that is none.",
@@ -261,6 +263,50 @@ constexpr Explanation all_explanations[] = {
      "Not all ranks met at MASTER_ADDR:MASTER_PORT.",
      "a rank did not start\nMASTER_ADDR is not reachable from all hosts (firewall, loopback, wrong interface)",
      "fabring doctor net with the same environment names who is missing"},
+    {"PyTorch", "", "the client socket has failed to connect to any network address",
+     "The store of rank 0 was not reached at MASTER_ADDR:MASTER_PORT, at none of the addresses of that name.",
+     "rank 0 did not start, or ended before this rank came\nMASTER_ADDR does not resolve here, or to another host "
+     "(lines before this one say which address failed, and why)\na firewall refuses or drops the port\nMASTER_PORT "
+     "differs between hosts",
+     "look at rank 0's output; on this host: getent hosts NAME; fabring doctor net with the same environment tries it"},
+    {"PyTorch", "RendezvousConnectionError", "rendezvousconnectionerror|the connection to the c10d store has failed",
+     "torchrun did not reach the store at its --rdzv-endpoint.",
+     "torchrun does not run yet, or no more, on the host of --rdzv-endpoint, which has the store\nthat host does not "
+     "take the name for its own, so nobody has the store\nthe name does not resolve here, or a firewall stops the port",
+     "start torchrun on that host first, and look at its output\n--rdzv-endpoint alike on all hosts, with a name that "
+     "the first one knows itself by; else --rdzv-conf is_host=1 there and is_host=0 on the others\ngetent hosts NAME; "
+     "nc -vz NAME PORT from this host"},
+    {"PyTorch", "RendezvousTimeoutError", "rendezvoustimeouterror",
+     "Fewer hosts than --nnodes asks for came to torchrun's rendezvous in time.",
+     "torchrun was not started on all hosts, or ended on one\n--nnodes, --rdzv-id or --rdzv-endpoint differ between "
+     "hosts\na host was too late: its image was still loading, or it waited for its turn",
+     "compare the arguments of torchrun on all hosts, and look at the hosts that are missing\nmore time: --rdzv-conf "
+     "join_timeout=SECONDS (600 unless set)"},
+    {"PyTorch", "", "timed out initializing process group in store based barrier",
+     "Some ranks did not make this process group: num_workers_joined of world_size in the line did.",
+     "a rank ended, or hangs, before it came to init_process_group or new_group\nnew_group was called by its members "
+     "only: all ranks must call it, unless use_local_synchronization=True\nranks make their groups in different orders",
+     "look at the output of the ranks that do not report this error\nmake all groups on all ranks, in one order", true},
+    {"PyTorch", "", "detected mismatch between collectives on ranks",
+     "Ranks called different collectives, or with different shapes or types; the line names both.",
+     "a branch that only some ranks take (if rank == 0, an exception that one caught)\nranks have different numbers "
+     "of batches\nthe parameters are not the same on all ranks, or in another order",
+     "compare the two fingerprints in the line: the sequence number tells which call it is\nFabring compares every "
+     "call, and reports both sides as 'mismatch'"},
+    {"PyTorch", "", "error: socket timeout",
+     "The store did not answer in time: mostly a key that another rank should have set.",
+     "the rank that sets it (rank 0, for a communicator of NCCL) ended, hangs, or has not come so far\nthe host of "
+     "the store is overloaded, or cannot be reached any more",
+     "look for the first error of all ranks, and at what rank 0 does\ninit_process_group(timeout=...) where a rank is "
+     "slow with good reason",
+     true},
+    {"PyTorch", "", "timed out waiting+ms for+operation to complete",
+     "Gloo waited for a message of another rank for as long as the group's timeout.",
+     "a rank did not call this collective: it crashed, hangs, saves or loads data, or took another branch\nthe link "
+     "to it swallows packets",
+     "look at the ranks that do not report this error: py-spy dump --pid PID shows where one "
+     "is\ninit_process_group(timeout=...) where a rank is slow with good reason\nfabring doctor net for the links",
+     true},
     {"PyTorch", "", "gloo+connection closed by peer|gloo+connection reset by peer", "A peer of Gloo ended.", peer_gone,
      look_at_peer, true},
     {"PyTorch", "", "dataloader worker+bus error|dataloader worker+killed by signal",
@@ -303,6 +349,11 @@ constexpr Explanation all_explanations[] = {
     {"system", "ECONNRESET 104 -104", "connection reset by peer", "The other side dropped the connection.", peer_gone,
      look_at_peer, true},
     {"system", "EPIPE 32 -32", "broken pipe", "The other side had closed already.", peer_gone, look_at_peer, true},
+    {"CUDA", "", "cuda error: out of memory|cuda out of memory|cuda_error_out_of_memory", "The GPU's memory is full.",
+     "the model and its batch need more than there is\nanother process is on that GPU: one of an earlier job, or "
+     "every rank took device 0\nmemory is there, but in pieces",
+     "nvidia-smi lists the processes on each GPU\ntorch.cuda.set_device(LOCAL_RANK) before anything else, one rank to "
+     "a GPU\na smaller batch; PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True against pieces"},
     {"NVIDIA driver", "", "nvrm: xid", "The GPU reported a fault.",
      "79: fallen off the bus; 48, 63, 64, 94, 95: memory; 31, 13: an error of the program; 74: NVLink",
      "nvidia-smi -q; drain the host for 48, 63, 64, 74, 79, 94, 95"},

@@ -82,6 +82,28 @@ TEST(Explanations, LinesOfLogsAreRecognised) {
        "lost on the way"},
       {"invalid_argument: no rank: nothing in the environment says which rank this process is; start it with ...",
        "by no launcher"},
+      {"invalid_argument: no rank: PET_* are torchrun's arguments (PET_NNODES is set): start the program with torchrun",
+       "by no launcher"},
+      {"invalid_argument: no rank: RANK=0 is set but WORLD_SIZE is not; start it with ...", "by no launcher"},
+      {"RuntimeError: [/pytorch/third_party/gloo/gloo/transport/tcp/unbound_buffer.cc:81] Timed out waiting 1800000ms "
+       "for "
+       "recv operation to complete",
+       "Gloo waited for a message"},
+      {"The client socket has failed to connect to any network address of (node0, 29500).", "store of rank 0"},
+      {"torch.distributed.elastic.rendezvous.api.RendezvousConnectionError: The connection to the C10d store has "
+       "failed. "
+       "See inner exception for details.",
+       "--rdzv-endpoint"},
+      {"torch.distributed.elastic.rendezvous.api.RendezvousTimeoutError", "Fewer hosts"},
+      {"Timed out initializing process group in store based barrier on rank 0, for key: store_based_barrier_key:1 "
+       "(world_size=4, num_workers_joined=3, timeout=0:30:00 error=x)",
+       "did not make this process group"},
+      {"RuntimeError: Detected mismatch between collectives on ranks. Rank 0 is running collective: "
+       "CollectiveFingerPrint(SequenceNumber=7, OpType=ALLREDUCE)",
+       "different collectives"},
+      {"RuntimeError: Socket Timeout", "store did not answer"},
+      {"RuntimeError: CUDA error: out of memory", "memory is full"},
+      {"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 MiB.", "memory is full"},
       {"invalid_argument: FABRING_TRANPORT is set in the environment but is not a setting of Fabring", "none"},
       {"ImportError: fabring.torch was built for torch 2.11.0, but this is torch 2.13.0", "changed after"},
       {"ModuleNotFoundError: No module named 'fabring.torch'", "without its PyTorch backend"},

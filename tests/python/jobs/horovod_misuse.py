@@ -27,7 +27,10 @@ own = hvd.ProcessSet([0, 1])
 refused(["ranks=[0, 1]", "add_process_set()"], optimizer_of, model, process_set=own)
 
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
-for wrong, words in ((model, ["'parameter 0' is of type Linear"]),
+for wrong, words in ((model, ["is of type Sequential", "give model.state_dict()"]),
+                     (model[0], ["is of type Linear", "give model.state_dict()"]),
+                     (7, ["is of type int", "give model.state_dict()"]),
+                     (list(model), ["'parameter 0' is of type Linear"]),
                      (optimizer.state_dict(), ["'param_groups' is of type list"]),
                      ({"model": model.state_dict(), "epoch": 3}, ["'epoch' is of type int"]),
                      ({"only": model.state_dict()}, ["'only' is of type OrderedDict", "model.state_dict()"]),
@@ -38,6 +41,7 @@ beside = {**model.state_dict(), "0._extra_state": {"rank": hvd.rank()}}
 hvd.broadcast_parameters(beside, root_rank=0)
 assert beside["0._extra_state"] == {"rank": hvd.rank()}
 hvd.broadcast_parameters([], root_rank=0)  # a model without parameters
+hvd.broadcast_parameters(nn.ParameterList(model.parameters()), root_rank=0)
 told = hvd.allgather_object([p.tolist() for p in model.parameters()])
 assert told[0] == told[1]
 hvd.add_process_set(hvd.ProcessSet([0]))

@@ -20,8 +20,7 @@ def broadcast_parameters(params: Mapping[str, Any] | Iterable[Any], root_rank: i
     if isinstance(params, Mapping):
         named = sorted(params.items())
     else:
-        listed = list(params)
-        named = [one if isinstance(one, tuple) else (f"parameter {i}", one) for i, one in enumerate(listed)]
+        named = [one if isinstance(one, tuple) else (f"parameter {i}", one) for i, one in enumerate(_listed(params))]
     _check_parameters(named)
     handles = [broadcast_async_(tensor, root_rank, f"parameters.{name}", process_set)
                for name, tensor in named if isinstance(tensor, torch.Tensor)]
@@ -29,14 +28,24 @@ def broadcast_parameters(params: Mapping[str, Any] | Iterable[Any], root_rank: i
         synchronize(handle)
 
 
+_INSTEAD = "give model.state_dict(), model.named_parameters() or a list of tensors; broadcast_object takes anything"
+
+
+def _listed(params: Iterable[Any]) -> list[Any]:
+    """Of modules only a ParameterList is one of tensors: a Sequential iterates over its layers, most others over nothing."""
+    module = isinstance(params, torch.nn.Module) and not isinstance(params, torch.nn.ParameterList)
+    if module or not isinstance(params, Iterable):
+        raise InvalidArgumentError(f"broadcast_parameters: what was given is of type {type(params).__name__}, no tensors: {_INSTEAD}")
+    return list(params)
+
+
 def _check_parameters(named: list[tuple[str, Any]]) -> None:
     """What is passed over stays different on every rank, so only what modules keep beside their tensors may be."""
-    instead = "give model.state_dict(), model.named_parameters() or a list of tensors; broadcast_object takes anything"
     for name, value in named:
         if not isinstance(value, torch.Tensor) and not str(name).endswith("_extra_state"):
-            raise InvalidArgumentError(f"broadcast_parameters: '{name}' is of type {type(value).__name__}, no tensor: {instead}")
+            raise InvalidArgumentError(f"broadcast_parameters: '{name}' is of type {type(value).__name__}, no tensor: {_INSTEAD}")
     if named and not any(isinstance(value, torch.Tensor) for _, value in named):
-        raise InvalidArgumentError(f"broadcast_parameters: there is no tensor in what was given: {instead}")
+        raise InvalidArgumentError(f"broadcast_parameters: there is no tensor in what was given: {_INSTEAD}")
 
 
 def broadcast_object(obj: Any, root_rank: int = 0, name: str | None = None,

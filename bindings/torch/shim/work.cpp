@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <deque>
 #include <mutex>
+#include <string_view>
 #include <utility>
 
 #include "bindings/thread_start.hpp"
@@ -114,11 +115,18 @@ class Finisher {
 
 bool is_receive(c10d::OpType type) { return type == c10d::OpType::RECV || type == c10d::OpType::RECVANYSOURCE; }
 
+/// Is it about collectives that ranks have called in another order? Other mismatches are about a message that does not
+/// fit its receive, which a collective after it hears of too, or about a call that one rank has refused.
+bool is_about_order(const fabring_error& error) {
+  return error.code == FABRING_STATUS_MISMATCH &&
+         std::string_view(error.message).find("differs between ranks") != std::string_view::npos;
+}
+
 /// That of a call on a group. The engine cannot say which thread of PyTorch's may have called a collective too, and the
 /// program's author may not know that there is one.
 std::exception_ptr exception_of_call(const fabring_error& error, c10d::OpType type) {
   const bool is_message = type == c10d::OpType::SEND || is_receive(type);
-  return exception_of(error, error.code != FABRING_STATUS_MISMATCH || is_message
+  return exception_of(error, is_message || !is_about_order(error)
                                  ? ""
                                  : "; calls of two threads on one group mix in any order: give each thread a group "
                                    "(checkpoint.async_save beside training: process_group=dist.new_group())");

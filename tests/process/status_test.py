@@ -285,6 +285,21 @@ def hostile(options, transport):
             require(not rank.errors(), f"rank {rank.number} has errors")
 
 
+def nameless(options, transport):
+    """Of several jobs one is to be named: those that have no name are listed with what else `doctor hang` takes."""
+    unnamed = {"FABRING_JOB_ID": ""}
+    with Job(options.program, 2, transport, unnamed) as first, Job(options.program, 2, transport, unnamed) as second:
+        for job in (first, second):
+            serve(job)
+        done, _ = ask(options, ["doctor", "hang"])
+        require(done.returncode == 2 and "name one" in done.stderr, f"{done.returncode}: {done.stderr}")
+        for job in (first, second):
+            pid = job.ranks[0].process.pid
+            require(f"(rank 0: pid {pid})" in done.stderr, done.stderr)
+            named, _ = ask(options, ["doctor", "hang", str(pid), "--after", "60"])
+            require(named.returncode == 0 and "2 of 2 ranks answered" in named.stdout, f"{named.returncode}: {named.stdout}")
+
+
 def off(options, transport):
     with Job(options.program, 2, transport, {"FABRING_STATUS": "no"}) as job:
         job.start_all([LOOP])
@@ -339,7 +354,7 @@ def main():
     except hosts.NotPossible as reason:
         print(f"several hosts: not here, {reason}")
         several = []
-    cases = [healthy, never_enters, shrunk, stopped, mismatched, crossed, other_tags, stuck, refused, hostile, off, nothing_left, *several]
+    cases = [healthy, never_enters, shrunk, stopped, mismatched, crossed, other_tags, stuck, refused, hostile, nameless, off, nothing_left, *several]
     # What is asked does not depend on the transport; the cases take turns.
     run_cases([(f"{case.__name__.replace('_', ' ')}, {transport}", lambda c=case, t=transport: c(options, t))
                for number, case in enumerate(cases)

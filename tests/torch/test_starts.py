@@ -1,13 +1,19 @@
 """A start that fails on one rank: what the others hear, and when; also where the store ends with the process that has it."""
 
+import json
 import os
+import pathlib
+import subprocess
 import time
+import uuid
 
 import pytest
 import torch.distributed as dist
 
 import fabring.torch
 from ranks import run
+
+COMMAND = pathlib.Path(fabring.__file__).parent / "bin" / "fabring"
 
 
 def create(store, rank, size, seconds=60):
@@ -34,6 +40,39 @@ def test_a_setting_refused_on_one_rank_is_told_the_others_at_once(culprit, name,
     for rank, text in enumerate(texts):
         assert name in text, text
         assert rank == culprit or f"rank {culprit} (host " in text, text
+
+
+def named(rank, size, names):
+    """What the job is called, and what `fabring status` says of that name meanwhile."""
+    for name in ("FABRING_JOB_ID", "TORCHELASTIC_RUN_ID", "MASTER_PORT"):
+        os.environ.pop(name, None)
+    os.environ.update(names[rank])
+    group = create(dist.PrefixStore("again", dist.distributed_c10d._get_default_store()), rank, size)
+    name = fabring.torch._backend.setting(group, "FABRING_JOB_ID")
+    told = [0]
+    if rank == 0 and name and COMMAND.exists():
+        done = subprocess.run([COMMAND, "status", name, "--json"], capture_output=True, text=True, timeout=30)
+        told = [len(job["ranks"]) for job in json.loads(done.stdout)["jobs"] if job["job"] == name]
+    dist.barrier()
+    return name, told
+
+
+@pytest.mark.parametrize("names, called", [
+    ([{"FABRING_JOB_ID": "mine"}, {"FABRING_JOB_ID": "mine"}], "mine"),
+    ([{"FABRING_JOB_ID": "mine"}, {"FABRING_JOB_ID": "another"}], "mine"),  # the ranks of one engine have one name
+    ([{}, {"FABRING_JOB_ID": "another"}], ""),
+    ([{"TORCHELASTIC_RUN_ID": "run", "MASTER_PORT": "4711"}, {}], "torchrun.run.4711"),
+    ([{"TORCHELASTIC_RUN_ID": "run", "FABRING_JOB_ID": "mine"}, {}], "mine"),
+    ([{"TORCHELASTIC_RUN_ID": "no\nname"}, {}], ""),
+])
+def test_a_job_is_called_as_its_rank_0_says(names, called):
+    tag = uuid.uuid4().hex  # for `fabring status`: other jobs may run here
+    names = [{key: value.replace("mine", tag).replace("run", tag) for key, value in one.items()} for one in names]
+    called = called.replace("mine", tag).replace(".run.", f".{tag}.")
+    (first, told), (second, _) = run(2, named, names)
+    assert (first, second) == (called, called)
+    if called and COMMAND.exists():
+        assert told == [2], told
 
 
 def store_of_rank_0(rank):

@@ -22,7 +22,12 @@ struct Config {
   fabring_config* handle = nullptr;
 };
 
-/// For a rank of an engine whose operations and whose start have this timeout unless the environment says otherwise.
-void configure(Config& config, int rank, int size, std::chrono::milliseconds timeout);
+/// What the job is called here, FABRING_JOB_ID or, of torchrun's workers, what a start without c10d calls it; empty: it
+/// has no name.
+std::string job_name();
+
+/// For a rank of an engine whose operations and whose start have this timeout unless the environment says otherwise, of
+/// a job of this name.
+void configure(Config& config, int rank, int size, std::chrono::milliseconds timeout, const std::string& job);
 
 }  // namespace fabring_torch

@@ -2,6 +2,7 @@
 
 #include <c10/util/StringUtil.h>
 
+#include <algorithm>
 #include <charconv>
 #include <random>
 
@@ -10,10 +11,13 @@
 
 namespace fabring_torch {
 
-std::string Decision::encode() const { return c10::str(token, ' ', number, ' ', members); }
+std::string Decision::encode() const { return c10::str(token, ' ', number, ' ', members, '\n', job); }
 
-Decision Decision::decode(const std::string& text) {
+Decision Decision::decode(const std::string& all) {
   Decision made;
+  const std::size_t line = std::min(all.find('\n'), all.size());
+  if (line < all.size()) made.job = all.substr(line + 1);
+  const std::string text = all.substr(0, line);
   const std::size_t space = text.find(' ');
   const char* const end = text.data() + text.size();
   const char* const first = text.data() + (space == std::string::npos ? text.size() : space + 1);

@@ -38,11 +38,12 @@ std::vector<std::shared_ptr<SharedEngine>> living() {
 }
 
 // Makes the engine, or tells the others by the store why there will be none.
-fabring_engine* meet(EngineStore& store, int rank, int size, std::chrono::milliseconds timeout) {
+fabring_engine* meet(EngineStore& store, int rank, int size, std::chrono::milliseconds timeout,
+                     const std::string& job) {
   const fabring_store functions = store.functions();
   Config config;
   try {
-    configure(config, rank, size, timeout);
+    configure(config, rank, size, timeout, job);
   } catch (const std::exception& thrown) {
     const bool known = config.error.code != FABRING_STATUS_OK;
     fabring_store_decline(&functions, rank, known ? config.error.code : FABRING_STATUS_INTERNAL,
@@ -77,11 +78,12 @@ void wait_until_failure_is_heard(const StoreKeys& keys, std::size_t rank,
 }  // namespace
 
 SharedEngine::Joined SharedEngine::create(const StoreKeys& keys, int rank, int size, std::chrono::milliseconds timeout,
-                                          std::vector<std::int64_t> global_ranks, std::string token) {
+                                          std::vector<std::int64_t> global_ranks, std::string token,
+                                          const std::string& job) {
   EngineStore store(keys);
   fabring_engine* handle = nullptr;
   try {
-    handle = meet(store, rank, size, timeout);
+    handle = meet(store, rank, size, timeout, job);
   } catch (const std::exception&) {
     if (store.failure().empty()) wait_until_failure_is_heard(keys, static_cast<std::size_t>(rank), global_ranks);
     throw;

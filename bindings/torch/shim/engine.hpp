@@ -21,10 +21,10 @@ class SharedEngine {
     std::shared_ptr<SharedEngine> engine;
     std::shared_ptr<Stay> stay;
   };
-  /// Meets the ranks by the store. `token` names it in this process and on the others. Where it fails, on any rank, all
-  /// hear why.
+  /// Meets the ranks by the store. `token` names it in this process and on the others, `job` to people. Where it fails,
+  /// on any rank, all hear why.
   static Joined create(const StoreKeys& keys, int rank, int size, std::chrono::milliseconds timeout,
-                       std::vector<std::int64_t> global_ranks, std::string token);
+                       std::vector<std::int64_t> global_ranks, std::string token, const std::string& job);
   /// The living engine of this name; null if there is none.
   static std::shared_ptr<SharedEngine> find(const std::string& token);
   /// The newest engine that has all these ranks and has not left; null if there is none.

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "bindings/whole_text.hpp"
+#include "config.hpp"
 #include "engine.hpp"
 #include "failure.hpp"
 #include "first_rank.hpp"
@@ -34,7 +35,7 @@ Decision decide(const GroupRequest& request, const std::vector<Place>& in_engine
   for (const Place& place : in_engines)
     if (const auto engine = SharedEngine::find(place.token))
       return {place.token, engine->take_number(), members_text(request)};
-  return {random_token(), 0, members_text(request)};
+  return {random_token(), 0, members_text(request), job_name()};
 }
 
 // One that cannot be read: this rank answers the others all the same, and they hear why it cannot make its engine.
@@ -123,7 +124,8 @@ Membership Group::open(const GroupRequest& request) {
       std::iota(ranks.begin(), ranks.end(), 0);
     }
     const StoreKeys keys(request.store, c10::str("fabring/", decision.token, "/"));
-    joined = SharedEngine::create(keys, request.rank, request.size, request.timeout, std::move(ranks), decision.token);
+    joined = SharedEngine::create(keys, request.rank, request.size, request.timeout, std::move(ranks), decision.token,
+                                  decision.job);
     comm = joined.engine->world();
   } else {
     joined.engine = SharedEngine::find(decision.token);

@@ -41,6 +41,15 @@ std::string answered_subject(const JobPicture& job) {
                      hosts.size() == 1 ? "" : "s");
 }
 
+// How to name it: by its tag, and what else people know it by.
+std::string named(const JobPicture& job) {
+  const auto here =
+      std::find_if(job.ranks.begin(), job.ranks.end(), [](const RankPicture& rank) { return rank.local; });
+  std::string known_by = job.job_id;
+  if (known_by.empty() && here != job.ranks.end()) known_by = fmt::format("rank {}: pid {}", here->rank, here->pid);
+  return fmt::format("{} ({})", job.tag.substr(0, 8), known_by);
+}
+
 bool doubts_a_driver(const Findings& findings) {
   return count(findings, Severity::critical) == 0 &&
          std::any_of(findings.begin(), findings.end(), [](const Finding& one) { return one.id == "hang.driver"; });
@@ -83,7 +92,7 @@ int run(const HangOptions& options) {
     return could_not_run("doctor hang", no_job_text(options.job, others_have_some || others_have_jobs(limit / 2)));
   if (jobs->size() > 1) {
     std::vector<std::string> names;
-    for (const JobPicture& job : *jobs) names.push_back(fmt::format("{} ({})", job.tag.substr(0, 8), job.job_id));
+    for (const JobPicture& job : *jobs) names.push_back(named(job));
     return wrong_usage("doctor hang",
                        fmt::format("{} jobs have ranks here; name one: {}", jobs->size(), fmt::join(names, ", ")));
   }

@@ -284,6 +284,37 @@ Status publish_failed_meeting(Store& store, const Status& why, const std::string
   return store.put("meeting", meeting::encode_failed_meeting(shortened));
 }
 
+/// Has the store what another process says of this rank? `said`: this one has.
+Status check_alone(Store& store, Rank self, const std::string& own, bool said) {
+  const auto there = store.get(join_key(self), 0ns);
+  if (!there) return there.error().code() == ErrorCode::timeout ? Status() : there.error();
+  if (said && *there == own) return {};
+  const auto who = [](const std::string& value) {
+    const auto join = meeting::decode_join(value);
+    return join ? fmt::format("(host {}, pid {})", join->host, join->pid) : "(it cannot be read who)";
+  };
+  ErrorContext context;
+  context.rank = self;
+  return {ErrorCode::invalid_argument,
+          fmt::format("rank {} came twice: {} and {}; every process needs its own FABRING_RANK, and every start keys "
+                      "of its own in the store",
+                      self, who(*there), who(own)),
+          context};
+}
+
+/// Says there that this rank has come. Of two processes with its number at least the later one finds the other, before
+/// or after it has said so itself, and then all hear of it.
+Status say_here(Store& store, Rank self, const meeting::Join& join) {
+  const std::string own = meeting::encode(join);
+  Status alone = check_alone(store, self, own, false);
+  if (alone.ok()) {
+    FABRING_TRY(store.put(join_key(self), own));
+    alone = check_alone(store, self, own, true);
+  }
+  if (!alone.ok()) (void)publish_failure(store, self, alone);
+  return alone;
+}
+
 /// The part of a rank other than 0 once it has said that it is there: if it gives up, the others hear so, but for what
 /// rank 0 has told them itself.
 Result<Joined> join_meeting(const Config& config, Store& store, const Wait& wait) {
@@ -331,7 +362,7 @@ Result<std::unique_ptr<Bootstrap>> meet_by_store(const Config& config, Store& st
   }
   const meeting::Join self{fingerprint, host_name(), static_cast<std::uint32_t>(::getpid()),
                            reachable_elsewhere(named_addresses(config, wait.deadline))};
-  FABRING_TRY(store.put(join_key(config.rank), meeting::encode(self)));
+  FABRING_TRY(say_here(store, config.rank, self));
   // From here on rank 0 takes this rank for one that is there.
   auto joined = join_meeting(config, store, wait);
   if (!joined) return joined.error();

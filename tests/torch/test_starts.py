@@ -116,6 +116,39 @@ def let_in(store, rank):
     store.get(f"fabring/token/join/{rank}")
 
 
+def rank_1_comes_twice(rank, size):
+    store = dist.PrefixStore("again", dist.distributed_c10d._get_default_store())
+    with pytest.raises(dist.DistBackendError) as caught:
+        create(store, min(rank, 1), size, 2)
+    dist.barrier()
+    return str(caught.value), os.getpid()
+
+
+def test_two_processes_of_one_rank_are_told_of_each_other():
+    (zero, _), (first, one), (second, other) = run(3, rank_1_comes_twice)
+    assert "rank 2 of 3 did not come" in zero, zero
+    for text in (zero, first, second):
+        assert "rank 1 came twice: (host " in text and "every process its own RANK" in text, text
+        assert f"pid {one})" in text and f"pid {other})" in text, text
+
+
+def the_other_one_is_in(rank, size):
+    store = store_of_rank_0(rank)
+    if rank == 0:  # has heard another one, and ends
+        store.set("fabring/token/here/1", "word (host b, pid 4711)")
+        store.set("fabring/offer", "token 0 all")
+        store.get("fabring/token/twice")
+        os._exit(0)
+    with pytest.raises(dist.DistError) as caught:
+        create(store, rank, size)
+    return str(caught.value)
+
+
+def test_a_second_process_of_a_rank_says_so_when_the_job_of_the_first_one_is_over():
+    text = run(2, the_other_one_is_in, killed=(0,))[1]
+    assert "look at rank 0's output" in text and "rank 1 came twice: (host b, pid 4711) and (host " in text, text
+
+
 def the_store_dies(rank, size, folder):
     store = store_of_rank_0(rank)
     if rank == 0:

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <mutex>
 #include <numeric>
+#include <optional>
 #include <set>
 
 #include "bindings/whole_text.hpp"
@@ -59,6 +60,7 @@ struct Ways {
         polling(limit.time, [this] {
           check.look();
           first.look();
+          roll_call.look();
         }) {}
 
   const std::vector<Place> in_engines;
@@ -98,15 +100,17 @@ Decision follow(const GroupRequest& request, Ways& ways) {
 
 /// The same on all members.
 Decision agree(const GroupRequest& request) {
+  std::optional<Ways> made;
   try {
-    Ways ways(request);
+    Ways& ways = made.emplace(request);
     const Decision decision = request.rank == 0 ? lead(request, ways) : follow(request, ways);
     if (decision.members != members_text(request)) ways.check.raise_unlike(decision, "its rank 0");
     ways.check.look();
     return decision;
   } catch (const c10::DistNetworkError& thrown) {
     throw c10::DistNetworkError({"fabring", __FILE__, 0}, c10::str("fabring: group '", request.name,
-                                                                   "': ", failed_store_text(*request.store, thrown)));
+                                                                   "': ", failed_store_text(*request.store, thrown),
+                                                                   made ? made->roll_call.another() : ""));
   }
 }
 

@@ -1,6 +1,9 @@
 #include "roll_call.hpp"
 
 #include <c10/util/StringUtil.h>
+#include <unistd.h>
+
+#include <algorithm>
 
 #include "failure.hpp"
 #include "group.hpp"
@@ -14,6 +17,23 @@ constexpr const char* published = "fabring/offer";
 
 std::string entry_key(const std::string& token, const std::string& word) {
   return c10::str("fabring/", token, "/in/", word);
+}
+
+// Where one that finds that another process has answered as its rank says so: rank 0 sees only the last answer.
+std::string twice_key(const std::string& token) { return c10::str("fabring/", token, "/twice"); }
+
+// "5c1e-77ab (host b, pid 4711)"
+std::string word_of_this_process() {
+  char host[256] = {};
+  if (gethostname(host, sizeof host - 1) != 0) host[0] = '?';
+  return c10::str(random_token(), " (host ", host, ", pid ", getpid(), ")");
+}
+
+// One that was started again finds the answer of its life before, so this only goes with something that failed.
+std::string another_text(std::int64_t rank, const std::string& one, const std::string& other) {
+  const auto who = [](const std::string& word) { return word.substr(std::min(word.find(' '), word.size())); };
+  return c10::str("; rank ", rank, " came twice:", who(one), " and", who(other),
+                  "; unless one of them died before the other came, give every process its own RANK");
 }
 
 std::string heard_key(const std::string& token, const std::string& word) {
@@ -34,12 +54,16 @@ std::string missing_text(const std::vector<std::size_t>& ranks, int size) {
 
 }  // namespace
 
-RollCall::RollCall(const GroupRequest& request) : request_(request), word_(random_token()) {}
+RollCall::RollCall(const GroupRequest& request) : request_(request), word_(word_of_this_process()) {}
+
+std::int64_t RollCall::number_in_job(std::size_t rank) const {
+  const auto& ranks = request_.global_ranks;
+  return ranks.empty() ? static_cast<std::int64_t>(rank) : ranks[rank];
+}
 
 // By its number in the job: ranks that disagree about who is in the group would have the same one in it.
 std::string RollCall::answer_key(const std::string& token, std::size_t rank) const {
-  const auto& ranks = request_.global_ranks;
-  return c10::str("fabring/", token, "/here/", ranks.empty() ? static_cast<std::int64_t>(rank) : ranks[rank]);
+  return c10::str("fabring/", token, "/here/", number_in_job(rank));
 }
 
 void RollCall::tell(const Decision& decision) const { request_.store->set(published, decision.encode()); }
@@ -65,8 +89,9 @@ void RollCall::hold(const Decision& decision, const Limit& limit, Polling& polli
         missing.push_back(i + 1);
   }
   if (missing.empty()) return release(decision.token, words, "");
-  const std::string text = c10::str(missing_text(missing, request_.size), " did not come within ", limit.text(),
-                                    "; look at ", missing.size() == 1 ? "its" : "their", " output");
+  std::string text = c10::str(missing_text(missing, request_.size), " did not come within ", limit.text(), "; look at ",
+                              missing.size() == 1 ? "its" : "their", " output");
+  if (const std::string twice = twice_key(decision.token); store.check({twice})) text += store.get_to_str(twice);
   release(decision.token, words, "rank 0: " + text);
   std::vector<std::string> heard;
   for (const std::string& word : words) heard.push_back(heard_key(decision.token, word));
@@ -94,6 +119,7 @@ std::optional<Decision> RollCall::answer(Polling& polling) {
     // Another list may be one of a life before. If it is not, MemberCheck tells.
     answered_ = offer_.number == 0 && offer_.members == members_text(request_);
     if (!answered_) return std::nullopt;
+    look_for_another();
     store.set(answer_key(offer_.token, static_cast<std::size_t>(request_.rank)), word_);
     polling.hasten();
   }
@@ -105,11 +131,25 @@ std::optional<Decision> RollCall::answer(Polling& polling) {
   raise_lost(c10::str("fabring: group '", request_.name, "': ", refusal));
 }
 
+void RollCall::look() {
+  if (answered_ && another_.empty()) look_for_another();
+}
+
+void RollCall::look_for_another() {
+  const std::string key = answer_key(offer_.token, static_cast<std::size_t>(request_.rank));
+  if (!request_.store->check({key})) return;
+  const std::string word = request_.store->get_to_str(key);
+  if (word == word_) return;
+  another_ = another_text(number_in_job(static_cast<std::size_t>(request_.rank)), word, word_);
+  request_.store->set(twice_key(offer_.token), another_);
+}
+
 std::string RollCall::why_not() const {
   if (seen_.empty()) return "look at its output";
   if (answered_)
     return "it was there, now or before it was started again, but waits for others, or for fewer ranks than this one; "
-           "look at its output";
+           "look at its output" +
+           another_;
   if (offer_.number != 0)
     return "if it is in this group, it works in a process group that this rank has destroyed: destroy process groups "
            "on all ranks alike";

@@ -32,20 +32,27 @@ class RollCall {
 
   /// Another rank: what rank 0 has decided, once this rank is let in. Throws if rank 0 has given up.
   std::optional<Decision> answer(Polling& polling);
+  /// Another rank, while it waits: does another process answer as this one?
+  void look();
+  /// Which one has, before this one or after it, for people, behind what has failed; empty: none, as far as is known.
+  const std::string& another() const { return another_; }
   /// Why it was not let in, for people.
   std::string why_not() const;
   /// Did rank 0 call, as far as this rank can tell?
   bool has_answered() const { return answered_; }
 
  private:
+  void look_for_another();
+  std::int64_t number_in_job(std::size_t rank) const;
   std::string answer_key(const std::string& token, std::size_t rank) const;
   void release(const std::string& token, const std::vector<std::string>& words, const std::string& refusal) const;
 
   const GroupRequest& request_;
-  const std::string word_;  // of this rank, here and now
+  const std::string word_;  // of this rank, here and now: something that nobody else has, and who it is, for people
   std::string seen_;        // what is published, as it was read last
   Decision offer_;          // the same
   bool answered_ = false;   // to offer_
+  std::string another_;     // has answered as this rank
 };
 
 }  // namespace fabring_torch

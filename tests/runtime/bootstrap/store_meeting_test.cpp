@@ -23,7 +23,7 @@ using namespace std::chrono_literals;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-class MapStore final : public Store {
+class MapStore : public Store {
  public:
   Status put(const std::string& key, const std::string& value) override {
     const std::lock_guard lock(mutex);
@@ -97,6 +97,30 @@ TEST(StoreMeeting, RankZeroTakesTheAddressThatRanksElsewhereResolveItsNameTo) {
     }
   });
   if (!possible) GTEST_SKIP() << "no network namespace can be made here";
+}
+
+TEST(StoreMeeting, OfTwoProcessesOfOneRankTheLaterOneSaysSoToAll) {
+  const std::string other = meeting::encode(meeting::Join{"another host", "b", 7, {}});
+  class AtOnce final : public MapStore {
+   public:
+    explicit AtOnce(std::string value) : value_(std::move(value)) {}
+    Status put(const std::string& key, const std::string& value) override {
+      return MapStore::put(key, key == "join/1" ? value_ : value);
+    }
+
+   private:
+    const std::string value_;  // of one that comes at the same time, and says it last
+  } at_once(other);
+  MapStore before;
+  before.values["join/1"] = other;
+  for (MapStore* store : {&before, static_cast<MapStore*>(&at_once)})
+    for (const Rank rank : {1, 0}) {
+      const auto met = meet_by_store(one_of(3, rank, 20s), *store, Log());
+      ASSERT_FALSE(met);
+      EXPECT_EQ(met.error().code(), ErrorCode::invalid_argument);
+      EXPECT_EQ(met.error().context().rank, 1);
+      EXPECT_THAT(met.error().message(), HasSubstr("rank 1 came twice: (host b, pid 7) and (host "));
+    }
 }
 
 TEST(StoreMeeting, WhoDoesNotComeIsNamedMeanwhileAndAtTheDeadline) {

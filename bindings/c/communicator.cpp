@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "bindings/c/handles.hpp"
+#include "bindings/c/operation.hpp"
 
 namespace fabring::c_api {
 namespace {
@@ -137,6 +138,17 @@ fabring_status_code fabring_comm_abort(fabring_comm* comm, const char* reason, f
   return act_anyway(error, [&]() -> Status {
     FABRING_TRY(check_handle(comm, "comm"));
     comm->value.abort(text_or_none(reason));
+    return {};
+  });
+}
+
+fabring_status_code fabring_comm_refuse(fabring_comm* comm, const fabring_operation* operation, const char* why,
+                                        fabring_error* error) {
+  return act_anyway(error, [&]() -> Status {
+    FABRING_TRY(check_handle(comm, "comm"));
+    std::string text = text_or_none(why);
+    if (text.empty()) text = "its program gave no reason";
+    comm->value.refused(outline_of(operation), Status(fabring::ErrorCode::invalid_argument, std::move(text)));
     return {};
   });
 }

@@ -492,6 +492,11 @@ FABRING_C_API fabring_status_code fabring_comm_shrink(fabring_comm* comm, const 
                                                       fabring_error* error);
 /* Ends it on every rank: operations under way end with aborted. Local, returns at once. `reason` is optional. */
 FABRING_C_API fabring_status_code fabring_comm_abort(fabring_comm* comm, const char* reason, fabring_error* error);
+/* For bindings that refuse a call before they make it here: the others, who may wait in it, hear why as of a call that
+ * was refused here, unless this rank makes one soon. Of `operation` the collective matters, and of a send or recv root
+ * and tag; NULL: a collective. Local, returns at once. `why` is optional. */
+FABRING_C_API fabring_status_code fabring_comm_refuse(fabring_comm* comm, const fabring_operation* operation,
+                                                      const char* why, fabring_error* error);
 /* Success while usable; the first error afterwards. */
 FABRING_C_API fabring_status_code fabring_comm_health(const fabring_comm* comm, fabring_error* error);
 FABRING_C_API fabring_status_code fabring_comm_free(fabring_comm* comm);

@@ -197,6 +197,7 @@ TEST_F(Arguments, that_are_null_are_named) {
        }},
       {"made", [&] { return fabring_comm_with_plans(world, "[]", 2, nullptr, nullptr, e); }},
       {"comm", [&] { return fabring_comm_abort(nullptr, nullptr, e); }},
+      {"comm", [&] { return fabring_comm_refuse(nullptr, nullptr, nullptr, e); }},
       {"comm", [&] { return fabring_comm_health(nullptr, e); }},
   };
   fabring_work* const kept = work;

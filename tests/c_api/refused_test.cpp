@@ -50,6 +50,13 @@ fabring_status_code start_recv(fabring_comm* on, fabring_work** work, fabring_er
   return start(on, message(FABRING_COLLECTIVE_RECV, 1), work, error);
 }
 
+/// Refuses it as a binding does; what that answers it has told its caller itself.
+fabring_status_code refused_before(fabring_comm* on, const fabring_operation* operation, const char* why,
+                                   fabring_error* error) {
+  EXPECT_EQ(fabring_comm_refuse(on, operation, why, error), FABRING_STATUS_OK) << error->message;
+  return FABRING_STATUS_INVALID_ARGUMENT;
+}
+
 /// Calls with an error structure that nobody initialised.
 template <class Body>
 fabring_status_code with_bad_error(Body&& body) {
@@ -124,6 +131,14 @@ std::vector<Case> cases() {
          return prepared(on, e, [&](auto* made) { return fabring_prepared_start_on(made, nullptr, nullptr, e); });
        },
        start_allreduce},
+      {"a tensor of no type", [](auto* on, auto* e) { return refused_before(on, nullptr, "a tensor of no type", e); },
+       start_allreduce, false},
+      {"gave no reason",
+       [](auto* on, auto* e) {
+         const fabring_operation send = message(FABRING_COLLECTIVE_SEND, 0);
+         return refused_before(on, &send, nullptr, e);
+       },
+       start_recv, false},
       {"the fabring_error was not initialised",
        [](auto* on, auto*) {
          const fabring_operation good = allreduce();

@@ -5,7 +5,7 @@
 
 namespace fabring_torch {
 
-ProcessGroup::WorkPointer ProcessGroup::broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) {
+ProcessGroup::WorkPointer ProcessGroup::broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) try {
   check_one(tensors, "broadcast", "tensor");
   check_root(options.rootRank, "broadcast");
   Task task;
@@ -20,9 +20,12 @@ ProcessGroup::WorkPointer ProcessGroup::broadcast(Tensors& tensors, const c10d::
   task.outputs = tensors;
   task.operations = {operation};
   return start(std::move(task), options.asyncOp);
+} catch (const c10::Error& thrown) {
+  tell_refused(thrown);
+  throw;
 }
 
-ProcessGroup::WorkPointer ProcessGroup::allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) {
+ProcessGroup::WorkPointer ProcessGroup::allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) try {
   check_one(tensors, "allreduce", "tensor");
   if (tensors[0].is_sparse()) return allreduce_sparse(tensors, options);
   Task task;
@@ -36,6 +39,9 @@ ProcessGroup::WorkPointer ProcessGroup::allreduce(Tensors& tensors, const c10d::
   task.outputs = tensors;
   task.operations = {operation};
   return start(std::move(task), options.asyncOp);
+} catch (const c10::Error& thrown) {
+  tell_refused(thrown);
+  throw;
 }
 
 namespace {
@@ -63,7 +69,7 @@ void join_by_type(Task& task) {
 }  // namespace
 
 ProcessGroup::WorkPointer ProcessGroup::allreduce_coalesced(Tensors& tensors,
-                                                            const c10d::AllreduceCoalescedOptions& options) {
+                                                            const c10d::AllreduceCoalescedOptions& options) try {
   TORCH_CHECK_VALUE(!tensors.empty(), "fabring: allreduce_coalesced: the list of tensors is empty");
   Task task;
   task.type = c10d::OpType::ALLREDUCE_COALESCED;
@@ -78,9 +84,12 @@ ProcessGroup::WorkPointer ProcessGroup::allreduce_coalesced(Tensors& tensors,
   task.outputs = tensors;
   if (!tensors[0].is_cuda()) join_by_type(task);
   return start(std::move(task), options.asyncOp);
+} catch (const c10::Error& thrown) {
+  tell_refused(thrown);
+  throw;
 }
 
-ProcessGroup::WorkPointer ProcessGroup::reduce(Tensors& tensors, const c10d::ReduceOptions& options) {
+ProcessGroup::WorkPointer ProcessGroup::reduce(Tensors& tensors, const c10d::ReduceOptions& options) try {
   check_one(tensors, "reduce", "tensor");
   check_root(options.rootRank, "reduce");
   Task task;
@@ -97,13 +106,16 @@ ProcessGroup::WorkPointer ProcessGroup::reduce(Tensors& tensors, const c10d::Red
   task.outputs = tensors;
   task.operations = {operation};
   return start(std::move(task), options.asyncOp);
+} catch (const c10::Error& thrown) {
+  tell_refused(thrown);
+  throw;
 }
 
 // ---- sparse -------------------------------------------------------------------------------------------------------
 
 // Three gatherings in a row: how many elements each rank has, where they are, what they are. They must not be mixed
 // with what is called after this, so it is over on return.
-ProcessGroup::WorkPointer ProcessGroup::allreduce_sparse(Tensors& tensors, const c10d::AllreduceOptions& options) {
+ProcessGroup::WorkPointer ProcessGroup::allreduce_sparse(Tensors& tensors, const c10d::AllreduceOptions& options) try {
   check_one(tensors, "allreduce", "tensor");
   at::Tensor& tensor = tensors[0];
   TORCH_CHECK_TYPE(tensor.layout() == at::kSparse, "fabring: allreduce of a ", tensor.layout(),
@@ -152,6 +164,9 @@ ProcessGroup::WorkPointer ProcessGroup::allreduce_sparse(Tensors& tensors, const
   task.title = "fabring:sparse_all_reduce";
   task.outputs = tensors;
   return start(std::move(task), /*asynchronous=*/true, /*counts=*/false);
+} catch (const c10::Error& thrown) {
+  tell_refused(thrown);
+  throw;
 }
 
 }  // namespace fabring_torch

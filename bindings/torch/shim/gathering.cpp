@@ -31,7 +31,7 @@ void ProcessGroup::add_allgather(Task& task, const Tensors& outputs, const at::T
 }
 
 ProcessGroup::WorkPointer ProcessGroup::allgather(TensorLists& outputs, Tensors& inputs,
-                                                  const c10d::AllgatherOptions& options) {
+                                                  const c10d::AllgatherOptions& options) try {
   check_one(inputs, "allgather", "input");
   check_one(outputs, "allgather", "list of outputs");
   check_usable(inputs[0], "the input");
@@ -59,10 +59,13 @@ ProcessGroup::WorkPointer ProcessGroup::allgather(TensorLists& outputs, Tensors&
   task.kept = {in, out};
   task.operations = {operation};
   return start(std::move(task), options.asyncOp);
+} catch (const c10::Error& thrown) {
+  tell_refused(thrown);
+  throw;
 }
 
 ProcessGroup::WorkPointer ProcessGroup::_allgather_base(at::Tensor& output, at::Tensor& input,
-                                                        const c10d::AllgatherOptions& options) {
+                                                        const c10d::AllgatherOptions& options) try {
   Task task;
   task.type = c10d::OpType::_ALLGATHER_BASE;
   task.title = "fabring:_all_gather_base";
@@ -70,10 +73,13 @@ ProcessGroup::WorkPointer ProcessGroup::_allgather_base(at::Tensor& output, at::
   add_allgather(task, output, input, options.timeout);
   task.outputs = {output};
   return start(std::move(task), options.asyncOp);
+} catch (const c10::Error& thrown) {
+  tell_refused(thrown);
+  throw;
 }
 
 ProcessGroup::WorkPointer ProcessGroup::allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs,
-                                                                        const c10d::AllgatherOptions& options) {
+                                                                        const c10d::AllgatherOptions& options) try {
   TORCH_CHECK_VALUE(outputs.size() == inputs.size(), "fabring: allgather_into_tensor_coalesced: ", outputs.size(),
                     " outputs for ", inputs.size(), " inputs");
   Task task;
@@ -85,11 +91,14 @@ ProcessGroup::WorkPointer ProcessGroup::allgather_into_tensor_coalesced(Tensors&
   }
   task.outputs = outputs;
   return start(std::move(task), options.asyncOp);
+} catch (const c10::Error& thrown) {
+  tell_refused(thrown);
+  throw;
 }
 
 // outputs[rank][i] is what that rank gave as inputs[i].
 ProcessGroup::WorkPointer ProcessGroup::allgather_coalesced(TensorLists& outputs, Tensors& inputs,
-                                                            const c10d::AllgatherOptions& options) {
+                                                            const c10d::AllgatherOptions& options) try {
   TORCH_CHECK_VALUE(outputs.size() == static_cast<std::size_t>(size_), "fabring: allgather_coalesced of ", size_,
                     " ranks needs as many lists of outputs, not ", outputs.size());
   Task task;
@@ -107,10 +116,13 @@ ProcessGroup::WorkPointer ProcessGroup::allgather_coalesced(TensorLists& outputs
     add_allgather(task, of_all, inputs[i], options.timeout);
   }
   return start(std::move(task), options.asyncOp);
+} catch (const c10::Error& thrown) {
+  tell_refused(thrown);
+  throw;
 }
 
 ProcessGroup::WorkPointer ProcessGroup::gather(TensorLists& outputs, Tensors& inputs,
-                                               const c10d::GatherOptions& options) {
+                                               const c10d::GatherOptions& options) try {
   check_one(inputs, "gather", "input");
   check_root(options.rootRank, "gather");
   Task task;
@@ -138,6 +150,9 @@ ProcessGroup::WorkPointer ProcessGroup::gather(TensorLists& outputs, Tensors& in
   if (out.defined()) task.kept.push_back(out);
   task.operations = {operation};
   return start(std::move(task), options.asyncOp);
+} catch (const c10::Error& thrown) {
+  tell_refused(thrown);
+  throw;
 }
 
 }  // namespace fabring_torch

@@ -6,7 +6,7 @@
 
 namespace fabring_torch {
 
-ProcessGroup::WorkPointer ProcessGroup::message(Tensors& tensors, c10d::OpType type, int peer, int tag) {
+ProcessGroup::WorkPointer ProcessGroup::message(Tensors& tensors, c10d::OpType type, int peer, int tag) try {
   const bool sends = type == c10d::OpType::SEND;
   const char* const title = sends ? "send" : "recv";
   TORCH_CHECK_VALUE(tensors.size() == 1, "fabring: ", title, " takes one tensor, not ", tensors.size());
@@ -28,6 +28,13 @@ ProcessGroup::WorkPointer ProcessGroup::message(Tensors& tensors, c10d::OpType t
   task.outputs = tensors;
   task.operations = {operation};
   return start(std::move(task), /*asynchronous=*/true, /*counts=*/false);
+} catch (const c10::Error& thrown) {
+  fabring_operation operation = FABRING_OPERATION_INIT;
+  operation.collective = type == c10d::OpType::SEND ? FABRING_COLLECTIVE_SEND : FABRING_COLLECTIVE_RECV;
+  operation.root = peer;
+  operation.tag = tag;
+  tell_refused(thrown, &operation);
+  throw;
 }
 
 ProcessGroup::WorkPointer ProcessGroup::send(Tensors& tensors, int to, int tag) {

@@ -5,6 +5,7 @@
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
 #include "coalesced_work.hpp"
@@ -93,6 +94,23 @@ ProcessGroup::WorkPointer ProcessGroup::endCoalescing() {
 void ProcessGroup::check_root(std::int64_t root, const char* title) const {
   TORCH_CHECK_VALUE(root >= 0 && root < size_, "fabring: ", title, ": there is no root ", root, "; ranks are 0 to ",
                     size_ - 1);
+}
+
+// Of what the engine has refused it knows already.
+void ProcessGroup::tell_refused(const c10::Error& thrown, const fabring_operation* message) const {
+  const bool for_arguments = dynamic_cast<const c10::ValueError*>(&thrown) != nullptr ||
+                             dynamic_cast<const c10::TypeError*>(&thrown) != nullptr;
+  if (!for_arguments || !origin_.is_this_process()) return;
+  std::shared_ptr<Group> group;
+  {
+    const std::lock_guard lock(mutex_);
+    group = membership_.group;
+  }
+  if (!group) return;
+  constexpr std::string_view prefix = "fabring: ";
+  std::string why = text_of(thrown);
+  if (why.starts_with(prefix)) why.erase(0, prefix.size());
+  fabring_comm_refuse(group->comm(), message, why.c_str(), nullptr);
 }
 
 c10d::ErrorType ProcessGroup::getError() {

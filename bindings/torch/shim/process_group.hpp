@@ -104,6 +104,9 @@ class ProcessGroup final : public c10d::Backend {
   Membership membership() const;
   fabring_operation describe_operation(fabring_collective collective, std::chrono::milliseconds timeout) const;
   WorkPointer start(Task task, bool asynchronous, bool counts = true);
+  /// For a call whose arguments are refused here, as the engine does of those that it refuses itself: those
+  /// who wait in it hear why. A collective, or that message.
+  void tell_refused(const c10::Error& thrown, const fabring_operation* message = nullptr) const;
   void check_root(std::int64_t root, const char* title) const;
   /// A group of these ranks of this one, which alone call it; null if this rank is none of them.
   c10::intrusive_ptr<Backend> make_subgroup(const std::vector<int>& ranks, std::string name,

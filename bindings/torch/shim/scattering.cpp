@@ -6,7 +6,7 @@
 namespace fabring_torch {
 
 ProcessGroup::WorkPointer ProcessGroup::scatter(Tensors& outputs, TensorLists& inputs,
-                                                const c10d::ScatterOptions& options) {
+                                                const c10d::ScatterOptions& options) try {
   check_one(outputs, "scatter", "output");
   check_root(options.rootRank, "scatter");
   Task task;
@@ -34,6 +34,9 @@ ProcessGroup::WorkPointer ProcessGroup::scatter(Tensors& outputs, TensorLists& i
   task.outputs = outputs;
   task.operations = {operation};
   return start(std::move(task), options.asyncOp);
+} catch (const c10::Error& thrown) {
+  tell_refused(thrown);
+  throw;
 }
 
 void ProcessGroup::add_reduce_scatter(Task& task, const at::Tensor& output, const at::Tensor& input,
@@ -53,7 +56,7 @@ void ProcessGroup::add_reduce_scatter(Task& task, const at::Tensor& output, cons
 }
 
 ProcessGroup::WorkPointer ProcessGroup::reduce_scatter(Tensors& outputs, TensorLists& inputs,
-                                                       const c10d::ReduceScatterOptions& options) {
+                                                       const c10d::ReduceScatterOptions& options) try {
   check_one(outputs, "reduce_scatter", "output");
   check_one(inputs, "reduce_scatter", "list of inputs");
   TORCH_CHECK_VALUE(inputs[0].size() == static_cast<std::size_t>(size_), "fabring: reduce_scatter to ", size_,
@@ -83,20 +86,26 @@ ProcessGroup::WorkPointer ProcessGroup::reduce_scatter(Tensors& outputs, TensorL
   task.kept = {in, out};
   task.operations = {operation};
   return start(std::move(task), options.asyncOp);
+} catch (const c10::Error& thrown) {
+  tell_refused(thrown);
+  throw;
 }
 
 ProcessGroup::WorkPointer ProcessGroup::_reduce_scatter_base(at::Tensor& output, at::Tensor& input,
-                                                             const c10d::ReduceScatterOptions& options) {
+                                                             const c10d::ReduceScatterOptions& options) try {
   Task task;
   task.type = c10d::OpType::_REDUCE_SCATTER_BASE;
   task.title = "fabring:_reduce_scatter_base";
   add_reduce_scatter(task, output, input, options);
   task.outputs = {output};
   return start(std::move(task), options.asyncOp);
+} catch (const c10::Error& thrown) {
+  tell_refused(thrown);
+  throw;
 }
 
 ProcessGroup::WorkPointer ProcessGroup::reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs,
-                                                                        const c10d::ReduceScatterOptions& options) {
+                                                                        const c10d::ReduceScatterOptions& options) try {
   TORCH_CHECK_VALUE(outputs.size() == inputs.size(), "fabring: reduce_scatter_tensor_coalesced: ", outputs.size(),
                     " outputs for ", inputs.size(), " inputs");
   Task task;
@@ -105,6 +114,9 @@ ProcessGroup::WorkPointer ProcessGroup::reduce_scatter_tensor_coalesced(Tensors&
   for (std::size_t i = 0; i < inputs.size(); ++i) add_reduce_scatter(task, outputs[i], inputs[i], options);
   task.outputs = outputs;
   return start(std::move(task), options.asyncOp);
+} catch (const c10::Error& thrown) {
+  tell_refused(thrown);
+  throw;
 }
 
 // ---- from each to each --------------------------------------------------------------------------------------------
@@ -143,7 +155,7 @@ std::vector<std::size_t> parts_of(const at::Tensor& tensor, const std::vector<st
 ProcessGroup::WorkPointer ProcessGroup::alltoall_base(at::Tensor& output, at::Tensor& input,
                                                       std::vector<std::int64_t>& output_splits,
                                                       std::vector<std::int64_t>& input_splits,
-                                                      const c10d::AllToAllOptions& options) {
+                                                      const c10d::AllToAllOptions& options) try {
   Task task;
   task.type = c10d::OpType::ALLTOALL_BASE;
   task.title = "fabring:all_to_all";
@@ -168,10 +180,13 @@ ProcessGroup::WorkPointer ProcessGroup::alltoall_base(at::Tensor& output, at::Te
   task.outputs = {output};
   task.operations = {operation};
   return start(std::move(task), options.asyncOp);
+} catch (const c10::Error& thrown) {
+  tell_refused(thrown);
+  throw;
 }
 
 ProcessGroup::WorkPointer ProcessGroup::alltoall(Tensors& outputs, Tensors& inputs,
-                                                 const c10d::AllToAllOptions& options) {
+                                                 const c10d::AllToAllOptions& options) try {
   const auto size = static_cast<std::size_t>(size_);
   TORCH_CHECK_VALUE(inputs.size() == size && outputs.size() == size, "fabring: alltoall of ", size_,
                     " ranks needs as many inputs and outputs, not ", inputs.size(), " and ", outputs.size());
@@ -191,6 +206,9 @@ ProcessGroup::WorkPointer ProcessGroup::alltoall(Tensors& outputs, Tensors& inpu
   task.outputs = outputs;
   task.operations = {operation};
   return start(std::move(task), options.asyncOp);
+} catch (const c10::Error& thrown) {
+  tell_refused(thrown);
+  throw;
 }
 
 }  // namespace fabring_torch

@@ -16,6 +16,7 @@ from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, 
 from torch.nn.parallel import DistributedDataParallel
 
 from ranks import run
+from values import is_mapped
 
 BACKENDS = ("fabring", "gloo")
 
@@ -95,6 +96,40 @@ def sharded(rank, size):
     for found, expected in zip(loaded.parameters(), whole):
         torch.testing.assert_close(found.detach(), expected, rtol=0, atol=0)
     return torch.cat([tensor.flatten() for tensor in whole])
+
+
+def sharded_in_mapped_memory(rank, size, mapped):
+    torch.manual_seed(3)
+    model = torch.nn.Sequential(torch.nn.Linear(16, 512), torch.nn.ReLU(), torch.nn.Linear(512, 4))
+    for layer in (model[0], model[2]):
+        fully_shard(layer)
+    fully_shard(model)
+    seen = []
+    if mapped:
+        for module in (model[0], model[2], model):
+            module.set_allocate_memory_from_process_group_for_comm(True)
+        collective = dist.all_gather_single  # as FSDP2 calls it
+
+        def watched(output, *arguments, **named):
+            seen.append(is_mapped(output) or output.nbytes < 16384)
+            return collective(output, *arguments, **named)
+
+        dist.all_gather_single = watched
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+    generator = torch.Generator().manual_seed(100 + rank)
+    for _ in range(4):
+        model(torch.randn(8, 16, generator=generator)).square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    assert not mapped or (seen and all(seen)), seen
+    return torch.cat([parameter.full_tensor().detach().flatten() for parameter in model.parameters()])
+
+
+@pytest.mark.skipif(torch.__version__ < "2.13", reason="FSDP2 asks for tensors since")
+def test_fsdp2_with_buffers_of_the_process_group():
+    ours, ordinary = run(2, sharded_in_mapped_memory, True), run(2, sharded_in_mapped_memory, False)
+    for weights in ours:
+        torch.testing.assert_close(weights, ordinary[0], rtol=0, atol=0)
 
 
 def test_fsdp2_and_checkpoints():

@@ -1,10 +1,48 @@
 """Tensors as people have them: views, other values, unaligned, results over inputs, inference mode."""
 
+import os
+
+import pytest
 import torch
 import torch.distributed as dist
 
+import fabring.torch
 from ranks import run
-from values import of_all, of_rank, same
+from values import is_mapped, of_all, of_rank, same
+
+
+def memory_of_the_group(rank, size):
+    """allocate_tensor: it may outlive the group; what is small or too much is ordinary memory."""
+    os.environ["FABRING_MAPPED_BYTES"] = str(16 << 20)
+    cpu = torch.device("cpu")
+    group = fabring.torch._backend.create(dist.PrefixStore("limited", dist.distributed_c10d._get_default_store()), rank, size,
+                                          60, "limited", [])
+    assert group.supports_tensor_alloc(cpu) and not group.supports_tensor_alloc(torch.device("cuda", 0))
+    large = group.allocate_tensor(1 << 20, dtype=torch.float32, device=cpu)
+    assert large.shape == (1 << 20,) and large.dtype == torch.float32 and is_mapped(large)
+    large.fill_(rank + 1)
+    group.allreduce([large]).wait()
+    assert large.eq(sum(range(1, size + 1))).all()
+    assert not is_mapped(group.allocate_tensor(8, dtype=torch.int64, device=cpu))
+    assert group.allocate_tensor(0, dtype=torch.int64, device=cpu).numel() == 0
+    more = [group.allocate_tensor(1 << 20, dtype=torch.float32, device=cpu) for _ in range(4)]
+    assert is_mapped(more[0]) and not is_mapped(more[3]) and more[3].fill_(3).eq(3).all()
+    part = large[:1000]
+    del large, more
+    again = group.allocate_tensor(1 << 20, dtype=torch.float32, device=cpu)  # what is gone is kept, and there again
+    assert is_mapped(again)
+    another_size = group.allocate_tensor(3 << 18, dtype=torch.float32, device=cpu)  # for which what is kept goes
+    assert is_mapped(another_size)
+    group.shutdown()
+    del group
+    dist.destroy_process_group()
+    part += again[:1000].fill_(1)
+    assert part.eq(sum(range(1, size + 1)) + 1).all()
+
+
+@pytest.mark.skipif(torch.__version__ < "2.13", reason="torch asks for tensors since")
+def test_memory_of_the_group():
+    run(2, memory_of_the_group)
 
 
 def shapes_of_memory(rank, size):

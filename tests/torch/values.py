@@ -14,3 +14,14 @@ def of_all(size, **named):
 
 def same(found, expected):
     torch.testing.assert_close(found, expected, rtol=0, atol=0)
+
+
+def is_mapped(tensor):
+    """Does it lie in memory that the ranks of the host share?"""
+    address = tensor.data_ptr()
+    with open("/proc/self/maps") as maps:
+        for line in maps:
+            first, last = (int(end, 16) for end in line.split()[0].split("-"))
+            if first <= address < last:
+                return "memfd:" in line
+    return False

@@ -35,7 +35,7 @@ ProcessGroup::ProcessGroup(GroupRequest request)
   init();
 }
 
-ProcessGroup::~ProcessGroup() = default;
+ProcessGroup::~ProcessGroup() { tensor_memory_->close(); }
 
 void ProcessGroup::setTimeout(std::chrono::milliseconds timeout) {
   timeout_.store(timeout);
@@ -188,6 +188,12 @@ c10::intrusive_ptr<c10d::Backend> ProcessGroup::make_subgroup(const std::vector<
   return made;
 }
 
+#if FABRING_TORCH_ASKS_FOR_TENSORS
+at::Tensor ProcessGroup::allocateTensor(long size, at::TensorOptions options) {
+  return tensor_memory_->tensor(*group(), size, options);
+}
+#endif
+
 void ProcessGroup::abort() {
   const std::string reason = c10::str("rank ", rank_, " called abort() on process group '", request_.name, "'");
   fabring_comm_abort(group()->comm(), reason.c_str(), nullptr);
@@ -195,6 +201,7 @@ void ProcessGroup::abort() {
 
 void ProcessGroup::shutdown() {
   if (!origin_.is_this_process()) return;  // it is the parent's to end
+  tensor_memory_->close();
   Membership last;
   const std::lock_guard lock(mutex_);
   last = std::exchange(membership_, {});

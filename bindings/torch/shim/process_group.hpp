@@ -16,6 +16,8 @@
 
 #include "group.hpp"
 #include "process.hpp"
+#include "tensor_memory.hpp"
+#include "versions.hpp"
 #include "work.hpp"
 
 namespace fabring_torch {
@@ -87,6 +89,11 @@ class ProcessGroup final : public c10d::Backend {
   /// The ranks that are not excluded call it. `flags`: 1 ends what is under way in this group on all its ranks.
   c10::intrusive_ptr<Backend> shrink(const std::vector<std::int64_t>& ranks_to_exclude, int flags,
                                      const c10::intrusive_ptr<Options>& options) override;
+#if FABRING_TORCH_ASKS_FOR_TENSORS
+  /// Of the host, whose devices have no index.
+  bool supportsTensorAlloc(c10::DeviceIndex device) override { return device < 0; }
+  at::Tensor allocateTensor(long size, at::TensorOptions options) override;
+#endif
   void abort() override;
   void shutdown() override;
   std::string report() const;
@@ -126,6 +133,7 @@ class ProcessGroup final : public c10d::Backend {
   std::atomic<std::uint64_t> sequence_{0};
   std::atomic<std::uint64_t> monitored_{0};       // monitored barriers so far
   std::atomic<std::uint64_t> monitored_kept_{0};  // on rank 0: the first of them of which the store has keys
+  const std::shared_ptr<TensorMemory> tensor_memory_ = std::make_shared<TensorMemory>();
   mutable std::mutex mutex_;
   Membership membership_;                             // under mutex_; empty after shutdown()
   std::optional<OpenGroup> open_;                     // under mutex_; until shutdown()

@@ -19,4 +19,11 @@ inline constexpr c10d::OpType reduce_scatter_tensor_coalesced_type = c10d::OpTyp
 inline constexpr c10d::OpType reduce_scatter_tensor_coalesced_type = c10d::OpType::REDUCE_SCATTER_TENSOR_COALESCED;
 #endif
 
+// FSDP2 asks for tensors by supports_tensor_alloc and allocate_tensor. Only tried with this version and newer ones.
+#if TORCH_VERSION_MAJOR > 2 || TORCH_VERSION_MINOR >= 13
+#define FABRING_TORCH_ASKS_FOR_TENSORS 1
+#else
+#define FABRING_TORCH_ASKS_FOR_TENSORS 0
+#endif
+
 }  // namespace fabring_torch

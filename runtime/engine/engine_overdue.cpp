@@ -35,7 +35,7 @@ std::string waits_for(const Execution& execution, const char* otherwise) {
 }
 
 // Until when it waits for the word of another rank, which may know better who is at fault.
-Time after_others(Time patience) { return patience + std::min(patience / 4, Time(std::chrono::seconds(1))); }
+Time after_others(Time patience) { return patience + std::min(patience / 4, Time(std::chrono::milliseconds(250))); }
 
 }  // namespace
 

@@ -223,6 +223,9 @@ TEST(Store, that_fails_or_lies_is_not_trusted) {
   };
   EXPECT_EQ(fabring_engine_create_with_store(config, &store, &engine, &error), FABRING_STATUS_INVALID_ARGUMENT);
   EXPECT_THAT(error.message, HasSubstr("1073741824 bytes where 1024 had room"));
+  store.get = [](void*, const char*, std::uint64_t, void*, std::size_t, std::size_t*) -> std::int32_t {
+    return FABRING_STATUS_TIMEOUT;
+  };
   store.put = [](void*, const char*, const void*, std::size_t) -> std::int32_t { return 4711; };
   EXPECT_EQ(fabring_engine_create_with_store(config, &store, &engine, &error), FABRING_STATUS_INTERNAL);
   EXPECT_THAT(error.message, HasSubstr("4711"));

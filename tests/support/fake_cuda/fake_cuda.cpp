@@ -219,5 +219,7 @@ FAKE void fake_cuda_stand_still(int on) { device->stand_still(on != 0); }
 FAKE void fake_cuda_refuse_contexts(Answer answer) { answer_to_push = answer; }  // 0: no more
 FAKE void fake_cuda_break() { device->break_down(); }
 // Another context of this device beside the primary one, as a green one is; for good.
-FAKE Context fake_cuda_make_context(Device of) { return new CUctx_st{of, 1}; }
+FAKE Context fake_cuda_make_context(Device of) {
+  return other_contexts.emplace_back(std::make_unique<CUctx_st>(CUctx_st{of, 1})).get();
+}
 FAKE void fake_cuda_capture(Stream stream, int on) { device->capture(stream, on != 0); }

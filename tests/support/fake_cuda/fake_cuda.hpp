@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <set>
 #include <string>
@@ -39,20 +40,21 @@ namespace fake_cuda {
 
 inline FakeDevice* device = nullptr;  // for good: it has a thread
 inline pid_t owner = 0;
-inline std::vector<CUctx_st> contexts;
+inline auto& contexts = *new std::vector<CUctx_st>();
+inline auto& other_contexts = *new std::vector<std::unique_ptr<CUctx_st>>();  // of the program
 inline long copies_left = -1;
 inline std::atomic<unsigned long> calls{0};  // that need a context
 inline thread_local std::vector<Context> current;
 inline thread_local int capture_mode = 0;
 
-// Memory that is mapped piece by piece.
+// For good, as a thread may close memory while the process ends: that is mapped piece by piece.
 inline std::mutex mapped_mutex;
-inline std::map<Address, int> pieces;            // and the descriptor of each
-inline std::map<Address, std::size_t> reserved;  // for pieces
+inline auto& pieces = *new std::map<Address, int>();            // and the descriptor of each
+inline auto& reserved = *new std::map<Address, std::size_t>();  // for pieces
 
 // Who else's kernels reach it: of what was mapped or opened, whose at all.
-inline std::map<Address, std::set<int>> let_in;  // by where a piece or what was opened begins
-inline std::set<std::pair<int, int>> peers;      // which context reaches which device's other memory
+inline auto& let_in = *new std::map<Address, std::set<int>>();  // by where a piece or what was opened begins
+inline auto& peers = *new std::set<std::pair<int, int>>();      // which context reaches which device's other memory
 
 inline bool in_pieces(const void* at) {
   const std::lock_guard lock(mapped_mutex);

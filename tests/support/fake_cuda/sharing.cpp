@@ -24,8 +24,8 @@ struct Opened {
   int users;
 };
 std::mutex opened_mutex;
-// By process and place in its memory, and who opened it.
-std::map<std::tuple<pid_t, std::size_t, int>, Opened> opened;
+// By process and place in its memory, and who opened it. For good: a thread may close some while the process ends.
+auto& opened = *new std::map<std::tuple<pid_t, std::size_t, int>, Opened>();
 std::atomic<unsigned long> opens{0}, closes{0};
 
 }  // namespace

@@ -9,7 +9,6 @@
 #include <cerrno>
 #include <map>
 #include <mutex>
-#include <optional>
 #include <utility>
 
 #include "device/cuda/event_pool.hpp"
@@ -385,17 +384,18 @@ class CudaRuntime final : public DeviceRuntime {
   // 0, 1 and 2 name the default streams of the context that is current here: mostly the primary one, but a green
   // context has one of its own.
   Result<Context> context_of_stream(int device, Context primary, Stream stream) {
-    const bool is_default = reinterpret_cast<std::uintptr_t>(stream) <= 2;
-    Device current = -1;
-    if (is_default && (driver_->cuCtxGetDevice(&current) != success || current != device)) return primary;
-    std::optional<Entry> entry;
-    if (!is_default) {
-      auto entered = Entry::into(*driver_, primary);
-      if (!entered) return entered.error();
-      entry.emplace(std::move(*entered));
+    const auto own_or_primary = [&] {
+      Context own = nullptr;
+      return driver_->cuStreamGetCtx(stream, &own) == success && own != nullptr ? own : primary;
+    };
+    if (reinterpret_cast<std::uintptr_t>(stream) <= 2) {
+      Device current = -1;
+      const bool is_of_this_device = driver_->cuCtxGetDevice(&current) == success && current == device;
+      return is_of_this_device ? own_or_primary() : primary;
     }
-    Context own = nullptr;
-    return driver_->cuStreamGetCtx(stream, &own) == success && own != nullptr ? own : primary;
+    const auto entry = Entry::into(*driver_, primary);
+    if (!entry) return entry.error();
+    return own_or_primary();
   }
 
   Result<Entry> enter(int device) {

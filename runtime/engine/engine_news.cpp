@@ -141,7 +141,7 @@ void EngineCore::on_record(Rank peer, const Record& record, std::span<const std:
   }
   if (execution == nullptr) {
     // Of one that a FlatRun is at it comes here when its sender is lost, and is used there or by who goes on.
-    if (!is_next(*communicator, record.sequence) && record.sequence != communicator->run_flat && past.sequence != 0 &&
+    if (!is_next(*communicator, record.sequence) && record.sequence != communicator->flat_sequence && past.sequence != 0 &&
         past.sequence == record.sequence)
       return suspect(
           peer, nonsense("it sent a message for an operation that is over here",

@@ -129,12 +129,12 @@ std::optional<Status> EngineCore::run_flat(const std::shared_ptr<CommunicatorCor
 
 FlatRun::End EngineCore::steps_of(FlatRun& flat, CommunicatorCore& communicator, std::uint32_t sequence) {
   if (transfer_->looks_once_a_turn() && parts_.clock->now() - looked_at_ > one_turn) transfer_->next_turn();
-  communicator.run_flat = sequence;
+  communicator.flat_sequence = sequence;
   const FlatRun::End end = flat.run(*this, communicator, sequence);
-  if (end == FlatRun::End::done) communicator.run_flat = 0;
+  if (end == FlatRun::End::done) communicator.flat_sequence = 0;  // what comes of it from now on is nonsense
   transfer_->flush();
   if (!transfer_->delivered()) transfer_->look();
-  communicator.run_flat = 0;
+  communicator.flat_sequence = 0;
   if (transfer_->looks_once_a_turn()) looked_at_ = parts_.clock->now();
   if (end == FlatRun::End::done)
     ran_at_once_.store(ran_at_once_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);

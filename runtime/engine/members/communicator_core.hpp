@@ -140,7 +140,7 @@ class CommunicatorCore {
   PointToPoint messages{*this};
   std::array<std::unique_ptr<FlatRun>, 4> flat;  ///< of the last small operations, for the next
   std::size_t next_flat = 0;
-  std::uint32_t run_flat = 0;  ///< sequence of the operation that one of them is at, which is in no list; 0: none
+  std::uint32_t flat_sequence = 0;  ///< of the operation that one of them is at, which is in no list; 0: none
 
   RefusedHere refused;  ///< any thread, under `mutex`
   bool untold = false;  ///< likewise: it failed by a mismatch, of which no call has told

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "tests/support/thread_world.hpp"
+#include "tests/support/wrapping_transport.hpp"
 #include "transports/forwarding_endpoint.hpp"
 #include "transports/shm/shm_transport.hpp"
 
@@ -35,21 +36,14 @@ class CountedBells final : public ForwardingEndpoint, private FastMessages {
   std::atomic<int>& delivered_;
 };
 
-class CountingTransport final : public Transport {
- public:
-  std::string_view name() const override { return shm_->name(); }
-  Result<std::string> probe(const EndpointOptions& options) override { return shm_->probe(options); }
-  Result<std::unique_ptr<Endpoint>> open(const EndpointOptions& options) override {
-    auto opened = shm_->open(options);
-    if (!opened) return opened.error();
-    return std::unique_ptr<Endpoint>(
-        std::make_unique<CountedBells>(std::move(*opened), delivered.at(static_cast<std::size_t>(options.self))));
-  }
-
+struct CountingTransport final : WrappingTransport {
+  CountingTransport() : WrappingTransport(make_shm_transport()) {}
   std::array<std::atomic<int>, 2> delivered{};
 
  private:
-  const std::unique_ptr<Transport> shm_ = make_shm_transport();
+  std::unique_ptr<Endpoint> wrap(std::unique_ptr<Endpoint> endpoint, Rank self) override {
+    return std::make_unique<CountedBells>(std::move(endpoint), delivered.at(static_cast<std::size_t>(self)));
+  }
 };
 
 // It is over as soon as it is begun, and most of the time nobody looks at anything else then.

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "tests/support/thread_world.hpp"
+#include "tests/support/wrapping_transport.hpp"
 #include "transports/forwarding_endpoint.hpp"
 #include "transports/inproc/inproc_transport.hpp"
 #include "transports/tcp/tcp_transport.hpp"
@@ -111,31 +112,28 @@ class LateReader final : public ForwardingEndpoint {
   std::atomic<int> read_{0};
 };
 
-class LateTransport final : public Transport {
+class LateTransport final : public WrappingTransport {
  public:
   /// `most`: how many are read late, by rank.
   LateTransport(std::vector<int> most, std::size_t bytes)
-      : endpoints(most.size()), most_(std::move(most)), bytes_(bytes) {
-    inner_ = make_inproc_transport(make_inproc_fabric(static_cast<int>(most_.size())));
-  }
-  std::string_view name() const override { return inner_->name(); }
-  Result<std::string> probe(const EndpointOptions& options) override { return inner_->probe(options); }
-  Result<std::unique_ptr<Endpoint>> open(const EndpointOptions& options) override {
-    auto opened = inner_->open(options);
-    if (!opened) return opened;
-    auto late = std::make_unique<LateReader>(std::move(*opened), bytes_, most_[static_cast<std::size_t>(options.self)],
-                                             [this, rank = options.self] {
-                                               if (on_late) on_late(rank);
-                                             });
-    endpoints[static_cast<std::size_t>(options.self)] = late.get();
-    return std::unique_ptr<Endpoint>(std::move(late));
-  }
+      : WrappingTransport(make_inproc_transport(make_inproc_fabric(static_cast<int>(most.size())))),
+        endpoints(most.size()),
+        most_(std::move(most)),
+        bytes_(bytes) {}
 
   std::function<void(Rank)> on_late;
   std::vector<LateReader*> endpoints;
 
  private:
-  std::unique_ptr<Transport> inner_;
+  std::unique_ptr<Endpoint> wrap(std::unique_ptr<Endpoint> endpoint, Rank self) override {
+    const auto index = static_cast<std::size_t>(self);
+    auto late = std::make_unique<LateReader>(std::move(endpoint), bytes_, most_[index], [this, self] {
+      if (on_late) on_late(self);
+    });
+    endpoints[index] = late.get();
+    return late;
+  }
+
   const std::vector<int> most_;
   const std::size_t bytes_;
 };

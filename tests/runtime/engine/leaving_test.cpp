@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tests/support/thread_world.hpp"
+#include "tests/support/wrapping_transport.hpp"
 #include "transports/forwarding_endpoint.hpp"
 #include "transports/inproc/inproc_transport.hpp"
 #include "transports/tcp/tcp_transport.hpp"
@@ -64,24 +65,19 @@ class Seldom final : public ForwardingEndpoint {
   unsigned polls_ = 0;
 };
 
-class GatedTransport final : public Transport {
- public:
-  explicit GatedTransport(int ranks) : inner_(make_inproc_transport(make_inproc_fabric(ranks))) {}
-  std::string_view name() const override { return inner_->name(); }
-  Result<std::string> probe(const EndpointOptions& options) override { return inner_->probe(options); }
-  Result<std::unique_ptr<Endpoint>> open(const EndpointOptions& options) override {
-    auto opened = inner_->open(options);
-    if (opened && options.self == 0) return std::unique_ptr<Endpoint>(new Seldom(std::move(*opened), looker, asked));
-    if (opened && options.self == 1) return std::unique_ptr<Endpoint>(new Gated(std::move(*opened), gate));
-    return opened;
-  }
+struct GatedTransport final : WrappingTransport {
+  explicit GatedTransport(int ranks) : WrappingTransport(make_inproc_transport(make_inproc_fabric(ranks))) {}
 
   Gate gate;
   Looker looker{};
   std::atomic<bool> asked{false};  // by the looker, for what an endpoint looks for seldom
 
  private:
-  const std::unique_ptr<Transport> inner_;
+  std::unique_ptr<Endpoint> wrap(std::unique_ptr<Endpoint> endpoint, Rank self) override {
+    if (self == 0) return std::make_unique<Seldom>(std::move(endpoint), looker, asked);
+    if (self == 1) return std::make_unique<Gated>(std::move(endpoint), gate);
+    return endpoint;
+  }
 };
 
 struct LastMessages : testing::Test {
@@ -186,20 +182,15 @@ class SeesLosses final : public ForwardingEndpoint {
   std::atomic<bool>& seen_;
 };
 
-class TcpThatSeesLosses final : public Transport {
- public:
-  std::string_view name() const override { return inner_->name(); }
-  Result<std::string> probe(const EndpointOptions& options) override { return inner_->probe(options); }
-  Result<std::unique_ptr<Endpoint>> open(const EndpointOptions& options) override {
-    auto opened = inner_->open(options);
-    if (opened && options.self == 0) return std::unique_ptr<Endpoint>(new SeesLosses(std::move(*opened), seen));
-    return opened;
-  }
-
+struct TcpThatSeesLosses final : WrappingTransport {
+  TcpThatSeesLosses() : WrappingTransport(make_tcp_transport()) {}
   std::atomic<bool> seen{false};
 
  private:
-  const std::unique_ptr<Transport> inner_ = make_tcp_transport();
+  std::unique_ptr<Endpoint> wrap(std::unique_ptr<Endpoint> endpoint, Rank self) override {
+    if (self == 0) return std::make_unique<SeesLosses>(std::move(endpoint), seen);
+    return endpoint;
+  }
 };
 
 // The caller runs the operation itself, and waits for rank 1 when it reads that rank 2 is gone, whose message has come.

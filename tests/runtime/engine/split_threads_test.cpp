@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tests/support/thread_world.hpp"
+#include "tests/support/wrapping_transport.hpp"
 #include "transports/forwarding_endpoint.hpp"
 #include "transports/inproc/inproc_transport.hpp"
 
@@ -47,26 +48,19 @@ class Between final : public ForwardingEndpoint {
   int sent_ = 0;
 };
 
-class Transported final : public Transport {
- public:
-  explicit Transported(int ranks) : inner_(make_inproc_transport(make_inproc_fabric(ranks))) {}
-  std::string_view name() const override { return inner_->name(); }
-  Result<std::string> probe(const EndpointOptions& options) override { return inner_->probe(options); }
-  Result<std::unique_ptr<Endpoint>> open(const EndpointOptions& options) override {
-    auto opened = inner_->open(options);
-    if (!opened) return opened;
-    return std::unique_ptr<Endpoint>(new Between(std::move(*opened), options.self, ear));
-  }
-
+struct TransportWithEar final : WrappingTransport {
+  explicit TransportWithEar(int ranks) : WrappingTransport(make_inproc_transport(make_inproc_fabric(ranks))) {}
   Ear ear;
 
  private:
-  const std::unique_ptr<Transport> inner_;
+  std::unique_ptr<Endpoint> wrap(std::unique_ptr<Endpoint> endpoint, Rank self) override {
+    return std::make_unique<Between>(std::move(endpoint), self, ear);
+  }
 };
 
 // The others have what they need of rank 1, and make the communicator. They would wait in it for ever.
 TEST(Split, that_one_rank_did_not_finish_ends_on_the_others_and_says_who_and_why) {
-  Transported transport(3);
+  TransportWithEar transport(3);
   Config config;
   config.algorithm = "direct_one_shot";
   ThreadWorld world(3, config, nullptr, transport, {});

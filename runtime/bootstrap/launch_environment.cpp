@@ -52,15 +52,10 @@ std::string_view value_of(const Environment& environment, std::string_view name)
 
 // Where no launcher is known: what says half of what is needed, or is for a launcher that has not run. Empty: nothing.
 std::string half_said(const Environment& environment) {
-  std::string arguments;
-  for (auto at = environment.lower_bound("PET_"); at != environment.end() && at->first.starts_with("PET_"); ++at)
-    if (!at->second.empty()) arguments += (arguments.empty() ? "" : ", ") + at->first.substr(0, 100);
-  if (!arguments.empty())
-    return fmt::format("PET_* are torchrun's arguments ({} {} set): start the program with torchrun", arguments,
-                       arguments.find(',') == arguments.npos ? "is" : "are");
+  if (std::string arguments = arguments_without_torchrun(environment); !arguments.empty()) return arguments;
   const std::string_view rank = value_of(environment, "RANK"), size = value_of(environment, "WORLD_SIZE");
   if (rank.empty() == size.empty()) return {};
-  return fmt::format("{}={} is set but {} is not; {}", rank.empty() ? "WORLD_SIZE" : "RANK",
+  return fmt::format("no rank: {}={} is set but {} is not; {}", rank.empty() ? "WORLD_SIZE" : "RANK",
                      (rank.empty() ? size : rank).substr(0, 200), rank.empty() ? "RANK" : "WORLD_SIZE", how_to_start);
 }
 
@@ -68,7 +63,7 @@ Status check(const LaunchInfo& info, const LauncherAdvice& advice, const Environ
   if (info.rank < 0 || info.world_size < 0) {
     if (!advice.no_rank.empty()) return wrong(advice.no_rank);
     if (info.rank < 0 && info.world_size < 0) {
-      if (const std::string half = half_said(environment); !half.empty()) return wrong("no rank: " + half);
+      if (const std::string half = half_said(environment); !half.empty()) return wrong(half);
       return wrong(
           fmt::format("no rank: nothing in the environment says which rank this process is; {}", how_to_start));
     }

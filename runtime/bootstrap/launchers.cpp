@@ -178,12 +178,27 @@ Status slurm_read(const LauncherInput& in, LaunchInfo& info, LauncherAdvice& adv
   return slurm_address(in, info);
 }
 
+// --- torchrun's arguments, and no torchrun ---------------------------------------------------------------------------
+
+}  // namespace
+
+std::string arguments_without_torchrun(const Environment& environment) {
+  std::string arguments;
+  for (auto at = environment.lower_bound("PET_"); at != environment.end() && at->first.starts_with("PET_"); ++at)
+    if (!at->second.empty()) arguments += (arguments.empty() ? "" : ", ") + at->first.substr(0, 100);
+  if (arguments.empty()) return arguments;
+  return fmt::format("no rank: PET_* are torchrun's arguments ({} {} set): start the program with torchrun", arguments,
+                     arguments.find(',') == arguments.npos ? "is" : "are");
+}
+
+namespace {
+
 // --- Kubernetes, SageMaker: hosts and pods, not ranks ---------------------------------------------------------------
 
 Status kubernetes_read(const LauncherInput& in, LaunchInfo& info, LauncherAdvice& advice) {
   FABRING_TRY(in.place(info));
   if (in.has("PET_NNODES"))
-    advice.no_rank = "PET_NNODES and PET_NODE_RANK are arguments for torchrun: start the program with torchrun";
+    advice.no_rank = arguments_without_torchrun(in.environment);
   else
     advice.no_rank = fmt::format(
         "JOB_COMPLETION_INDEX={} numbers this pod, but no variable says how many there are: set FABRING_WORLD_SIZE and "

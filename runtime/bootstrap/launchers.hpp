@@ -45,6 +45,9 @@ struct Launcher {
   Status (*read)(const LauncherInput&, LaunchInfo&, LauncherAdvice&) = nullptr;
 };
 
+/// What to say of a process without a rank that has those: Kubeflow Trainer's pods do. Empty: it has none.
+std::string arguments_without_torchrun(const Environment& environment);
+
 /// Did it start this process?
 bool is_known(const Launcher& launcher, const Environment& environment);
 

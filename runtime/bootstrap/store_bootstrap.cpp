@@ -302,8 +302,8 @@ Status check_alone(Store& store, Rank self, const std::string& own, bool said) {
           context};
 }
 
-/// Says there that this rank has come. Of two processes with its number at least the later one finds the other, before
-/// or after it has said so itself, and then all hear of it.
+/// Says there that this rank, which is not rank 0, has come. Of two processes with its number the later one finds the
+/// other, before or after it has said so itself, and then all hear of it; unless both look and write by turns.
 Status say_here(Store& store, Rank self, const meeting::Join& join) {
   const std::string own = meeting::encode(join);
   Status alone = check_alone(store, self, own, false);

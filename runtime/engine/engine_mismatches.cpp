@@ -9,6 +9,7 @@ namespace fabring {
 
 Status EngineCore::mismatch(const std::string& label, Rank world_rank, std::uint32_t sequence, const Signature& theirs,
                             const Signature& ours) const {
+  // fabring.torch knows such a text by "differs between ranks".
   std::string text = fmt::format("operation #{} on communicator '{}' differs between ranks: {} called {}, {} called {}",
                                  sequence, label, who(world_rank), describe(theirs), who(parts_.self), describe(ours));
   if (const std::string difference = describe_difference(theirs, ours); !difference.empty())

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 
 import harness
-from harness import Job, Skipped, arguments, require, run_cases
+from harness import Job, Skipped, arguments, cli, require, run_cases
 
 COMMANDS = ["loop steps=2 sizes=4,65536,1048576", "async steps=2 sizes=64 window=2", "leave"]
 USER = "64997"  # nobody else's: the limit on threads counts those of a user
@@ -58,9 +58,8 @@ def asked_without_threads(options):
         for number in range(3):
             job.start(number, ["serve"], prefix=under("-c 0", OTHER_USER))
         job.wait_event("serving", 30)
-        cli = os.path.join(os.path.dirname(options.program), "..", "..", "tools", "fabring")
         for words in ["status"], ["doctor", "hang", "--after", "0.1"]:
-            done = subprocess.run([*under("-u 1", OTHER_USER), cli, *words, job.settings["FABRING_JOB_ID"]],
+            done = subprocess.run([*under("-u 1", OTHER_USER), cli(options), *words, job.settings["FABRING_JOB_ID"]],
                                   env={**os.environ, **WITHOUT_LEAK_CHECK}, capture_output=True, text=True,
                                   timeout=30 * harness.slowness)
             require(done.returncode == 0, f"{words} ended with {done.returncode}: {done.stderr}")

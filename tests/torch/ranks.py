@@ -85,3 +85,18 @@ def run(size: int, function, *arguments, backend: str = "fabring", timeout_s: fl
                     process.kill()
                 process.join()
         return answers
+
+
+def create(store, rank, size, seconds=60):
+    """A group of all ranks, as init_process_group makes it."""
+    return fabring.torch._backend.create(store, rank, size, seconds, "again", [])
+
+
+def store_of_rank_0(rank):
+    """A store in the process of rank 0, which ends with it."""
+    meeting = dist.distributed_c10d._get_default_store()
+    if rank == 0:
+        store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+        meeting.set("port", str(store.port))
+        return store
+    return dist.TCPStore("127.0.0.1", int(meeting.get("port")), is_master=False, wait_for_workers=False)

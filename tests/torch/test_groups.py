@@ -11,7 +11,7 @@ import torch
 import torch.distributed as dist
 
 import fabring.torch
-from ranks import run
+from ranks import create, run
 
 
 def threads_of_this_process():
@@ -49,7 +49,7 @@ def test_groups_share_one_engine():
 def with_a_setting(rank, size, name, value):
     os.environ[name] = value
     store = dist.PrefixStore("again", dist.distributed_c10d._get_default_store())
-    return fabring.torch._backend.setting(fabring.torch._backend.create(store, rank, size, 60, "again", []), name)
+    return fabring.torch._backend.setting(create(store, rank, size), name)
 
 
 def test_the_longest_setting_is_told_whole():

@@ -11,14 +11,9 @@ import pytest
 import torch.distributed as dist
 
 import fabring.torch
-from ranks import run
+from ranks import create, run, store_of_rank_0
 
 COMMAND = pathlib.Path(fabring.__file__).parent / "bin" / "fabring"
-
-
-def create(store, rank, size, seconds=60):
-    """A group of all ranks, as init_process_group makes it."""
-    return fabring.torch._backend.create(store, rank, size, seconds, "again", [])
 
 
 def with_a_setting_on_one_rank(rank, size, culprit, name, value):
@@ -75,16 +70,6 @@ def test_a_job_is_called_as_its_rank_0_says(names, called):
         assert told == [2], told
 
 
-def store_of_rank_0(rank):
-    """A store in the process of rank 0, which ends with it."""
-    meeting = dist.distributed_c10d._get_default_store()
-    if rank == 0:
-        store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
-        meeting.set("port", str(store.port))
-        return store
-    return dist.TCPStore("127.0.0.1", int(meeting.get("port")), is_master=False, wait_for_workers=False)
-
-
 def rank_0_gives_up_and_ends(rank, size, what):
     store = store_of_rank_0(rank)
     if what == "start" and rank == 0:
@@ -111,7 +96,7 @@ def test_rank_0_ends_with_its_store_when_the_others_have_read_why():
 def let_in(store, rank):
     """Plays rank 0, which calls the others; returns when this one waits for what else it has to say."""
     store.set("fabring/offer", "token 0 all")
-    word = store.get(f"fabring/token/here/{rank}").decode()
+    word = store.get(f"fabring/token/here/{rank}").decode().split()[0]
     store.set(f"fabring/token/in/{word}", "")
     store.get(f"fabring/token/join/{rank}")
 
@@ -147,6 +132,25 @@ def the_other_one_is_in(rank, size):
 def test_a_second_process_of_a_rank_says_so_when_the_job_of_the_first_one_is_over():
     text = run(2, the_other_one_is_in, killed=(0,))[1]
     assert "look at rank 0's output" in text and "rank 1 came twice: (host b, pid 4711) and (host " in text, text
+
+
+def the_life_before_has_answered(rank, size):
+    store = store_of_rank_0(rank)
+    if rank == 0:  # calls as in the life before, where it was answered, then anew, and ends
+        store.set("fabring/token/here/1", "word (host b, pid 4711)")
+        store.set("fabring/offer", "token 0 all")
+        store.get("fabring/token/twice")
+        store.set("fabring/offer", "new 0 all")
+        store.get("fabring/new/here/1")
+        os._exit(0)
+    with pytest.raises(dist.DistError) as caught:
+        create(store, rank, size)
+    return str(caught.value)
+
+
+def test_an_answer_of_the_life_before_is_no_second_process():
+    text = run(2, the_life_before_has_answered, killed=(0,))[1]
+    assert "look at rank 0's output" in text and "came twice" not in text, text
 
 
 def the_store_dies(rank, size, folder):

@@ -37,7 +37,8 @@ bool is_fit_to_name_a_job(std::string_view text) {
 
 }  // namespace
 
-// As runtime/bootstrap/launchers.cpp has it.
+// As the row of torchrun in runtime/bootstrap/launchers.cpp has it; but without a run id there is no name: "none" is
+// that of every job that was started by hand.
 std::string job_name() {
   if (const std::string ours = variable("FABRING_JOB_ID"); !ours.empty()) return ours;
   const std::string run = variable("TORCHELASTIC_RUN_ID"), port = variable("MASTER_PORT");

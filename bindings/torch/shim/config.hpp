@@ -22,8 +22,8 @@ struct Config {
   fabring_config* handle = nullptr;
 };
 
-/// What the job is called here, FABRING_JOB_ID or, of torchrun's workers, what a start without c10d calls it; empty: it
-/// has no name.
+/// What the job is called here, FABRING_JOB_ID or, of torchrun's workers that have a run id, what a start without c10d
+/// calls it; empty: it has no name.
 std::string job_name();
 
 /// For a rank of an engine whose operations and whose start have this timeout unless the environment says otherwise, of

@@ -58,8 +58,7 @@ fabring_engine* meet(EngineStore& store, int rank, int size, std::chrono::millis
   if (config.error.code == FABRING_STATUS_TIMEOUT)
     more += c10::str("; all ranks had answered in the store before", limit_note());
   // What another rank's caller did wrong this one's has not.
-  if (config.error.rank >= 0 && config.error.rank != rank)
-    raise_lost(c10::str("fabring: ", fabring_status_name(config.error.code), ": ", config.error.message, more));
+  if (config.error.rank >= 0 && config.error.rank != rank) raise_lost(text_of(config.error) + more);
   std::rethrow_exception(exception_of(config.error, more.c_str()));
 }
 
@@ -97,6 +96,7 @@ SharedEngine::Joined SharedEngine::create(const StoreKeys& keys, int rank, int s
 }
 
 SharedEngine::~SharedEngine() {
+  tensor_memory_->close();
   if (origin_.is_this_process()) fabring_engine_destroy(handle_);
 }
 

@@ -12,6 +12,7 @@
 #include "process.hpp"
 #include "stay.hpp"
 #include "store_keys.hpp"
+#include "tensor_memory.hpp"
 
 namespace fabring_torch {
 
@@ -38,6 +39,7 @@ class SharedEngine {
 
   fabring_engine* handle() const { return handle_; }
   const std::string& token() const { return token_; }
+  TensorMemory& tensor_memory() const { return *tensor_memory_; }
   /// To be held by whoever keeps this rank in the job; null once it has left.
   std::shared_ptr<Stay> stay() const { return stay_.lock(); }
   const std::vector<std::int64_t>& global_ranks() const { return global_ranks_; }
@@ -67,6 +69,7 @@ class SharedEngine {
   fabring_engine* handle_;
   const std::vector<std::int64_t> global_ranks_;  // of the engine's ranks
   const std::string token_;
+  const std::shared_ptr<TensorMemory> tensor_memory_ = std::make_shared<TensorMemory>();
   std::weak_ptr<Stay> stay_;  // set once, before anybody else has the engine
 };
 

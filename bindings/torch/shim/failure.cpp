@@ -1,6 +1,5 @@
 #include "failure.hpp"
 
-#include <c10/util/Exception.h>
 #include <c10/util/StringUtil.h>
 
 namespace fabring_torch {
@@ -16,10 +15,10 @@ std::exception_ptr make(const std::string& text) {
 }  // namespace
 
 std::exception_ptr exception_of(const fabring_error& error, const char* more) {
-  const std::string text = c10::str("fabring: ", fabring_status_name(error.code), ": ", error.message, more);
+  const std::string text = text_of(error) + more;
   switch (error.code) {
     case FABRING_STATUS_INVALID_ARGUMENT:
-      return make<c10::ValueError>(text);
+      return make<RefusedByEngine>(text);
     case FABRING_STATUS_UNSUPPORTED:
       return make<c10::Error>(text);
     default:
@@ -28,6 +27,10 @@ std::exception_ptr exception_of(const fabring_error& error, const char* more) {
 }
 
 void raise(const fabring_error& error) { std::rethrow_exception(exception_of(error)); }
+
+std::string text_of(const fabring_error& error) {
+  return c10::str("fabring: ", fabring_status_name(error.code), ": ", error.message);
+}
 
 std::string text_of(const std::exception& thrown) {
   const auto* const c10s = dynamic_cast<const c10::Error*>(&thrown);

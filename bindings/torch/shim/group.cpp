@@ -164,14 +164,9 @@ void Group::abort_all(const std::string& reason) {
   for (const Group* group : living_groups().groups) fabring_comm_abort(group->comm_, reason.c_str(), nullptr);
 }
 
-void* Group::allocate(std::size_t bytes, std::string& why) const {
-  fabring_error error = FABRING_ERROR_INIT;
-  void* memory = nullptr;
-  if (fabring_mem_alloc(engine_->handle(), bytes, &memory, &error) != FABRING_STATUS_OK) why = error.message;
-  return memory;
+at::Tensor Group::tensor(std::int64_t size, const at::TensorOptions& options) const {
+  return engine_->tensor_memory().tensor(engine_->handle(), size, options);
 }
-
-void Group::release(void* memory) { fabring_mem_free(memory); }
 
 std::int64_t Group::job_rank(std::int32_t engine_rank) const {
   return engine_->global_ranks().at(static_cast<std::size_t>(engine_rank));

@@ -46,10 +46,8 @@ class Group {
   const GroupRequest& request() const { return request_; }
   /// The same on all ranks of the group, and on none of another or of one that was destroyed.
   const std::string& id() const { return id_; }
-  /// Memory that the ranks of this host read and write directly; null: there is none, and `why`. It stays after the
-  /// group and its engine, until release().
-  void* allocate(std::size_t bytes, std::string& why) const;
-  static void release(void* memory);
+  /// Of the host, in memory that its ranks read and write directly where that pays (tensor_memory.hpp).
+  at::Tensor tensor(std::int64_t size, const at::TensorOptions& options) const;
   /// The number in the job of a rank of the engine.
   std::int64_t job_rank(std::int32_t engine_rank) const;
   /// "tcp", "fabric ...": what the engine says it chose, a line each.

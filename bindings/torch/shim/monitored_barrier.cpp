@@ -39,9 +39,7 @@ class Health {
 
   void look() {
     fabring_error error = FABRING_ERROR_INIT;
-    const auto code = fabring_comm_health(comm_, &error);
-    if (code != FABRING_STATUS_OK)
-      ended_ = c10::str("the group has ended: fabring: ", fabring_status_name(code), ": ", error.message);
+    if (fabring_comm_health(comm_, &error) != FABRING_STATUS_OK) ended_ = "the group has ended: " + text_of(error);
   }
 
   /// Why; empty while the group can be used.

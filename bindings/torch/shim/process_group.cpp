@@ -35,7 +35,7 @@ ProcessGroup::ProcessGroup(GroupRequest request)
   init();
 }
 
-ProcessGroup::~ProcessGroup() { tensor_memory_->close(); }
+ProcessGroup::~ProcessGroup() = default;
 
 void ProcessGroup::setTimeout(std::chrono::milliseconds timeout) {
   timeout_.store(timeout);
@@ -96,10 +96,10 @@ void ProcessGroup::check_root(std::int64_t root, const char* title) const {
                     size_ - 1);
 }
 
-// Of what the engine has refused it knows already.
 void ProcessGroup::tell_refused(const c10::Error& thrown, const fabring_operation* message) const {
-  const bool for_arguments = dynamic_cast<const c10::ValueError*>(&thrown) != nullptr ||
-                             dynamic_cast<const c10::TypeError*>(&thrown) != nullptr;
+  const bool for_arguments = (dynamic_cast<const c10::ValueError*>(&thrown) != nullptr ||
+                              dynamic_cast<const c10::TypeError*>(&thrown) != nullptr) &&
+                             dynamic_cast<const RefusedByEngine*>(&thrown) == nullptr;
   if (!for_arguments || !origin_.is_this_process()) return;
   std::shared_ptr<Group> group;
   {
@@ -189,9 +189,7 @@ c10::intrusive_ptr<c10d::Backend> ProcessGroup::make_subgroup(const std::vector<
 }
 
 #if FABRING_TORCH_ASKS_FOR_TENSORS
-at::Tensor ProcessGroup::allocateTensor(long size, at::TensorOptions options) {
-  return tensor_memory_->tensor(*group(), size, options);
-}
+at::Tensor ProcessGroup::allocateTensor(long size, at::TensorOptions options) { return group()->tensor(size, options); }
 #endif
 
 void ProcessGroup::abort() {
@@ -201,7 +199,6 @@ void ProcessGroup::abort() {
 
 void ProcessGroup::shutdown() {
   if (!origin_.is_this_process()) return;  // it is the parent's to end
-  tensor_memory_->close();
   Membership last;
   const std::lock_guard lock(mutex_);
   last = std::exchange(membership_, {});

@@ -16,7 +16,6 @@
 
 #include "group.hpp"
 #include "process.hpp"
-#include "tensor_memory.hpp"
 #include "versions.hpp"
 #include "work.hpp"
 
@@ -133,7 +132,6 @@ class ProcessGroup final : public c10d::Backend {
   std::atomic<std::uint64_t> sequence_{0};
   std::atomic<std::uint64_t> monitored_{0};       // monitored barriers so far
   std::atomic<std::uint64_t> monitored_kept_{0};  // on rank 0: the first of them of which the store has keys
-  const std::shared_ptr<TensorMemory> tensor_memory_ = std::make_shared<TensorMemory>();
   mutable std::mutex mutex_;
   Membership membership_;                             // under mutex_; empty after shutdown()
   std::optional<OpenGroup> open_;                     // under mutex_; until shutdown()

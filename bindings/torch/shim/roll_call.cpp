@@ -15,8 +15,11 @@ namespace {
 
 constexpr const char* published = "fabring/offer";
 
+// Of a word only what nobody else has: the rest is for people.
+std::string key_of(const std::string& word) { return word.substr(0, word.find(' ')); }
+
 std::string entry_key(const std::string& token, const std::string& word) {
-  return c10::str("fabring/", token, "/in/", word);
+  return c10::str("fabring/", token, "/in/", key_of(word));
 }
 
 // Where one that finds that another process has answered as its rank says so: rank 0 sees only the last answer.
@@ -37,7 +40,7 @@ std::string another_text(std::int64_t rank, const std::string& one, const std::s
 }
 
 std::string heard_key(const std::string& token, const std::string& word) {
-  return c10::str("fabring/", token, "/heard/", word);
+  return c10::str("fabring/", token, "/heard/", key_of(word));
 }
 
 // "rank 3 of 8", "ranks 1 and 2 of 3", "ranks 1, 2 and 61 others of 64".
@@ -116,6 +119,7 @@ std::optional<Decision> RollCall::answer(Polling& polling) {
   if (std::string now = store.get_to_str(published); now != seen_) {
     seen_ = std::move(now);
     offer_ = Decision::decode(seen_);
+    another_.clear();  // who answered the offer before may have been this rank's life before
     // Another list may be one of a life before. If it is not, MemberCheck tells.
     answered_ = offer_.number == 0 && offer_.members == members_text(request_);
     if (!answered_) return std::nullopt;

@@ -3,15 +3,16 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
-#include <string>
+
+#include "failure.hpp"
 
 namespace fabring_torch {
 
-at::Tensor TensorMemory::tensor(const Group& group, std::int64_t size, const at::TensorOptions& options) {
+at::Tensor TensorMemory::tensor(fabring_engine* engine, std::int64_t size, const at::TensorOptions& options) {
   constexpr std::size_t smallest = 16384;  // from there on being mapped is a gain; it is whole pages, too
   const std::size_t bytes = static_cast<std::size_t>(std::max<std::int64_t>(size, 0)) * options.dtype().itemsize();
   const bool fits = bytes >= smallest && options.device().is_cpu() && !options.pinned_memory();
-  void* const memory = fits ? take(group, bytes) : nullptr;
+  void* const memory = fits ? take(engine, bytes) : nullptr;
   if (memory == nullptr) return at::empty({size}, options);
   // Of a child of fork() it is the parent's, as the lock may be.
   const auto give = [kept = shared_from_this(), bytes](void* given) {
@@ -20,7 +21,7 @@ at::Tensor TensorMemory::tensor(const Group& group, std::int64_t size, const at:
   return at::from_blob(memory, {size}, give, options);
 }
 
-void* TensorMemory::take(const Group& group, std::size_t bytes) {
+void* TensorMemory::take(fabring_engine* engine, std::size_t bytes) {
   {
     const std::lock_guard lock(mutex_);
     std::vector<void*>& of_size = kept_[bytes];
@@ -30,15 +31,16 @@ void* TensorMemory::take(const Group& group, std::size_t bytes) {
       return memory;
     }
   }
-  std::string why;
-  void* memory = group.allocate(bytes, why);
-  if (memory == nullptr) {  // what is kept of other sizes may be what is missing
+  fabring_error error = FABRING_ERROR_INIT;
+  void* memory = nullptr;
+  // What is kept of other sizes may be what is missing.
+  if (fabring_mem_alloc(engine, bytes, &memory, &error) != FABRING_STATUS_OK) {
     free_kept();
-    memory = group.allocate(bytes, why);
-  }
-  if (memory == nullptr) {
-    TORCH_WARN_ONCE("fabring: ", why, "; process group '", group.request().name,
-                    "' gives tensors in ordinary memory instead");
+    memory = nullptr;
+    if (fabring_mem_alloc(engine, bytes, &memory, &error) != FABRING_STATUS_OK) {
+      TORCH_WARN_ONCE(text_of(error), "; tensors that PyTorch asks a process group for are in ordinary memory instead");
+      return nullptr;
+    }
   }
   return memory;
 }
@@ -48,7 +50,7 @@ void TensorMemory::give_back(void* memory, std::size_t bytes) {
     const std::lock_guard lock(mutex_);
     if (!closed_) return kept_[bytes].push_back(memory);
   }
-  Group::release(memory);
+  fabring_mem_free(memory);
 }
 
 void TensorMemory::free_kept() {
@@ -58,7 +60,7 @@ void TensorMemory::free_kept() {
     kept.swap(kept_);
   }
   for (const auto& [bytes, of_size] : kept)
-    for (void* const memory : of_size) Group::release(memory);
+    for (void* const memory : of_size) fabring_mem_free(memory);
 }
 
 void TensorMemory::close() {

@@ -1,5 +1,5 @@
 #pragma once
-// TensorMemory: of one process group, memory that the ranks of the host read and write directly, for the tensors that
+// TensorMemory: of one engine, memory that the ranks of the host read and write directly, for the tensors that
 // PyTorch asks the group for. What a tensor gives back is kept for the next one of its size: FSDP2 asks for the same
 // few again and again, and for a small layer sharing memory anew takes longer than gathering the layer.
 
@@ -11,7 +11,7 @@
 #include <mutex>
 #include <vector>
 
-#include "group.hpp"
+#include "fabring/fabring.h"
 #include "process.hpp"
 
 namespace fabring_torch {
@@ -19,18 +19,17 @@ namespace fabring_torch {
 class TensorMemory : public std::enable_shared_from_this<TensorMemory> {
  public:
   TensorMemory() = default;
-  ~TensorMemory() { close(); }
   TensorMemory(const TensorMemory&) = delete;
   TensorMemory& operator=(const TensorMemory&) = delete;
 
   /// Like at::empty(), and so it is where the tensor is small, or not the host's, or there is no such memory left. It
-  /// may outlive the group, its engine and this.
-  at::Tensor tensor(const Group& group, std::int64_t size, const at::TensorOptions& options);
-  /// Keeps nothing any more.
+  /// may outlive the engine.
+  at::Tensor tensor(fabring_engine* engine, std::int64_t size, const at::TensorOptions& options);
+  /// Keeps nothing any more: the engine ends.
   void close();
 
  private:
-  void* take(const Group& group, std::size_t bytes);
+  void* take(fabring_engine* engine, std::size_t bytes);
   void give_back(void* memory, std::size_t bytes);
   void free_kept();
 

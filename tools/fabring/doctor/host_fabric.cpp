@@ -43,14 +43,17 @@ int efa_cards(const HostFacts& facts) {
 
 bool takes_efa(const TransportFacts& fabric) { return fabric.reason.starts_with("provider efa"); }
 
+// Would FABRING_TRANSPORT have libfabric taken before what was chosen?
+bool asked_before(const std::vector<std::string>& asked, const TransportFacts* chosen) {
+  const auto fabric = std::find(asked.begin(), asked.end(), "fabric");
+  return fabric != asked.end() && (chosen == nullptr || std::find(asked.begin(), fabric, chosen->name) == fabric);
+}
+
 // The setting that says so; empty: none does.
 std::string without_efa(const HostFacts& facts, const TransportFacts* chosen) {
   const std::string transport = value_or(facts, "FABRING_TRANSPORT", "auto");
   const std::string provider = value_or(facts, "FABRING_PROVIDER", "auto");
-  const std::vector<std::string> asked = UsableTransports::asked_for(transport);
-  const auto fabric = std::find(asked.begin(), asked.end(), "fabric");
-  const bool another_first = chosen != nullptr && std::find(asked.begin(), fabric, chosen->name) != fabric;
-  if (fabric == asked.end() || another_first) return "FABRING_TRANSPORT=" + transport;
+  if (!asked_before(UsableTransports::asked_for(transport), chosen)) return "FABRING_TRANSPORT=" + transport;
   if (provider != "auto" && provider != "efa") return "FABRING_PROVIDER=" + provider;
   return {};
 }
@@ -58,9 +61,9 @@ std::string without_efa(const HostFacts& facts, const TransportFacts* chosen) {
 // Asked for by name and before what would be taken, and not what a job would use; empty: none is.
 std::string lost_provider(const HostFacts& facts, const std::vector<std::string>& asked, const TransportFacts& chosen) {
   const std::string provider = value_or(facts, "FABRING_PROVIDER", "auto");
-  const auto fabric = std::find(asked.begin(), asked.end(), "fabric");
-  const bool taken_first = std::find(asked.begin(), fabric, chosen.name) != fabric;
-  return provider == "auto" || fabric == asked.end() || chosen.name == "fabric" || taken_first ? "" : provider;
+  const bool is_said_below = provider == "efa" && efa_cards(facts) > 0;  // cards that nobody uses
+  return provider == "auto" || chosen.name == "fabric" || is_said_below || !asked_before(asked, &chosen) ? ""
+                                                                                                         : provider;
 }
 
 Finding transport_taken(const HostFacts& facts, const std::vector<std::string>& asked, const TransportFacts& chosen,

@@ -416,6 +416,21 @@ std::string all_of(const Findings& findings) {
   return text;
 }
 
+// Of cards that are there, and not used, what is wrong with them is the remedy.
+TEST(DoctorHost, CardsThatAreAskedForAndNotUsedAreOneFault) {
+  MadeUpHost host;
+  host.add_efa();
+  host.facts.environment["FABRING_PROVIDER"] = "efa";
+  (*host.facts.transports)[0] = {"fabric", false, "no EFA device found"};
+  int said = 0;
+  for (const Finding& finding : host.check())
+    if (finding.id.starts_with("fabric.") && finding.severity >= Severity::warning) {
+      EXPECT_EQ(finding.id, "fabric.efa") << finding.what;
+      ++said;
+    }
+  EXPECT_EQ(said, 1);
+}
+
 TEST(DoctorHost, NamesEveryFaultOfTheCatalogueWithWhatToDo) {
   for (const Fault& fault : faults) {
     SCOPED_TRACE(fault.name);

@@ -41,15 +41,16 @@ static_assert(sizeof(AnswerPlace) == FastRing::inline_bytes);
 
 class FastOutbox {
  public:
-  FastOutbox(const Pair& pair, bool upwards)
-      : channel_(&pair.channel(upwards)), lines_(pair.fast_lines(upwards)), ring_(pair.fast) {}
+  FastOutbox(const Pair& pair, bool upwards, const SharedCopy& copies = SharedCopy())
+      : channel_(&pair.channel(upwards)), lines_(pair.fast_lines(upwards)), ring_(pair.fast), copies_(copies) {}
 
   /// False: no room now.
   bool put(const FastMessage::Head& head, std::span<const std::byte> payload) {
     const auto bytes = static_cast<std::uint32_t>(payload.size());
     const std::uint32_t length = ring_.length(bytes);
-    const std::uint32_t skip = ring_.skip(line_, length);
-    if (!room_for(skip + length + 1)) return false;
+    const std::uint32_t skip = ring_.skip(line_, length, answers_due_ > 0 ? ring_.answered_lines() : ring_.lines);
+    wanted_ = skip + length + 1;
+    if (!room_for(wanted_)) return false;
     if (skip > 0) {
       FastLine& passed = at(line_);
       passed.bytes = FastRing::skipped;
@@ -97,6 +98,10 @@ class FastOutbox {
     return ++line_;
   }
   bool has_room_for_line() { return room_for(2); }
+  /// Are answers in the place of messages of so many bytes as quick as messages of their own?
+  bool answers_in_place(std::uint32_t bytes) const {
+    return bytes <= FastRing::always_answered_bytes || copies_.best() == Stores::ordinary;
+  }
   /// The peer answers messages in their place.
   void note_answer() { answers_due_ = answers_after_one; }
   bool is_back(std::uint32_t loan) const {
@@ -124,10 +129,9 @@ class FastOutbox {
     std::atomic_thread_fence(std::memory_order_seq_cst);  // before the bytes change; pairs with FastInbox::is_intact()
   }
 
-  /// Is there room for any message?
+  /// Is there room now for the message that put() found none for?
   bool has_room() const {
-    const std::uint32_t most = 2 * ring_.length(ring_.most_bytes()) + 1;
-    return line_ + most - channel_->fast_taken.load(std::memory_order_acquire) <= ring_.lines;
+    return line_ + wanted_ - channel_->fast_taken.load(std::memory_order_acquire) <= ring_.lines;
   }
   void wait_for_room(bool waits) { channel_->fast_waits.store(waits, std::memory_order_relaxed); }
 
@@ -138,9 +142,12 @@ class FastOutbox {
   std::byte* bytes_at(std::uint32_t number) const { return reinterpret_cast<std::byte*>(&at(number)); }
   // Where the peer writes its answer it takes the lines anyway, and both ends are quicker if they stay in caches.
   void store(std::byte* to, std::span<const std::byte> payload) {
-    if (answers_due_ == 0) return copies_.copy(to, payload.data(), payload.size());
-    --answers_due_;
-    copy_bytes(to, payload.data(), payload.size());
+    const bool answered = answers_due_ > 0;
+    if (answered) --answers_due_;
+    if (answered && payload.size() <= FastRing::always_answered_bytes)
+      copy_bytes(to, payload.data(), payload.size());
+    else
+      copies_.copy(to, payload.data(), payload.size());
   }
   // A store would take the line away from the peer, which looks at it just now: only where a payload left that stamp.
   void make_unwritten(std::uint32_t number) {
@@ -165,8 +172,9 @@ class FastOutbox {
   FastRing ring_;
   SharedCopy copies_;
   int answers_due_ = 0;
-  std::uint32_t line_ = 0;   // the next to write
-  std::uint32_t taken_ = 0;  // lines that the peer has read, at the last look
+  std::uint32_t line_ = 0;    // the next to write
+  std::uint32_t taken_ = 0;   // lines that the peer has read, at the last look
+  std::uint32_t wanted_ = 0;  // lines, for the last put()
   struct Place {
     std::uint32_t line = 0;
     std::span<std::byte> at;
@@ -213,13 +221,15 @@ class FastInbox {
     if (ring_.skip(line_, length_) > 0) return Found::nonsense;
     message.head = first->head;
     message.payload = {length_ == 1 ? first->payload.data() : bytes_at(line_ + 1), bytes};
+    bytes_ = bytes;
     if (length_ > 1 && bytes <= ring_.most_answered_bytes()) place_ = bytes_at(line_ + 1);
     return Found::message;
   }
-  /// Of the message at the front: its payload's place, for an answer as long. Null: it has none, is too long, or the
-  /// answers to too many before it have not been read.
+  /// Of the message at the front: its payload's place, for an answer as long. Null: it has none, is too long, the
+  /// answers to too many before it have not been read, or another message is quicker.
   std::byte* place_of_answer(const FastOutbox& answers) {
     if (place_ == nullptr || length_ == 1) return place_;
+    if (!answers.answers_in_place(bytes_)) return nullptr;
     if (held_.size() >= most_held - 1) (void)release(answers);
     return held_.size() < most_held ? place_ : nullptr;
   }
@@ -315,7 +325,8 @@ class FastInbox {
   std::span<const std::byte> own_arena_;
   std::uint32_t line_ = 0;    // the next to read
   std::uint32_t taken_ = 0;   // as published
-  std::uint32_t length_ = 0;  // of the message at the front
+  std::uint32_t length_ = 0;  // of the message at the front, in lines
+  std::uint32_t bytes_ = 0;   // and of its payload, if that lies in the ring
   bool is_answer_ = false;
   bool is_loan_ = false;
   std::byte* place_ = nullptr;  // for an answer to the message at the front

@@ -61,16 +61,23 @@ struct FastRing {
   /// Likewise: an answer, in the place of the payload of the receiver's own message at the line that this one names.
   static constexpr std::uint32_t answer = std::uint32_t{1} << 30;
 
+  static constexpr std::uint32_t lines_of_two = 16384;
+
   std::uint32_t lines = 0;  ///< a power of two
   static constexpr FastRing of_world(int ranks) {
-    return {ranks <= 2 ? 16384u : ranks <= 4 ? 4096u : ranks <= 8 ? 2048u : ranks <= 16 ? 1024u : 512u};
+    return {ranks <= 2 ? lines_of_two : ranks <= 4 ? 4096u : ranks <= 8 ? 2048u : ranks <= 16 ? 1024u : 512u};
   }
   constexpr std::uint32_t bytes() const { return lines * static_cast<std::uint32_t>(line); }
   /// The longest message: several fit at once.
   constexpr std::uint32_t most_bytes() const { return std::min(bytes() / 4, 64u * 1024); }
   /// The longest message that may be answered in its place: that is not free until the answer has been read, and where
-  /// few messages fit, whoever sends next would wait for it.
-  constexpr std::uint32_t most_answered_bytes() const { return bytes() / 32; }
+  /// few messages fit, whoever sends next would wait for it. Between two ranks alone enough of the longest fit.
+  constexpr std::uint32_t most_answered_bytes() const { return lines < lines_of_two ? bytes() / 32 : most_bytes(); }
+  /// Up to here always: answers are read by who wrote the message, so both ends are quickest by ordinary stores as long
+  /// as a line is not too dear to take from the other core. Longer ones only while ordinary stores are the choice.
+  static constexpr std::uint32_t always_answered_bytes = 32 * 1024;
+  /// Messages that are answered in their place come and go within so many lines: those stay in the caches of both.
+  constexpr std::uint32_t answered_lines() const { return lines < lines_of_two ? lines : lines / 2; }
   /// Lines of a message.
   constexpr std::uint32_t length(std::uint32_t bytes) const {
     return bytes <= inline_bytes
@@ -85,11 +92,13 @@ struct FastRing {
     return bytes < least || bytes > most ? 0 : std::min(lines / 256, bytes < wide ? 32u : 64u);
   }
   constexpr std::uint32_t place_of(std::uint32_t at) const { return at & (lines - 1); }
-  /// Messages are never wrapped around the end of the ring: lines to leave out before one.
-  constexpr std::uint32_t skip(std::uint32_t at, std::uint32_t length) const {
+  /// Messages are never wrapped around the end of the ring, nor begun where they would pass `end`: lines to leave out
+  /// before one.
+  constexpr std::uint32_t skip(std::uint32_t at, std::uint32_t length, std::uint32_t end) const {
     const std::uint32_t place = place_of(at);
-    return place + length > lines ? lines - place : 0;
+    return place + length > end ? lines - place : 0;
   }
+  constexpr std::uint32_t skip(std::uint32_t at, std::uint32_t length) const { return skip(at, length, lines); }
   /// Never 0, and another one each time round.
   static constexpr std::uint32_t stamp_of(std::uint32_t at) { return at << 1 | 1; }
 };

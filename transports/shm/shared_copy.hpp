@@ -9,8 +9,10 @@ namespace fabring::shm {
 
 class SharedCopy {
  public:
+  explicit SharedCopy(const StoreChoice& choice = {}) : choice_(choice) {}
   /// Whoever sees a later release store of this thread sees the bytes.
   void copy(std::byte* to, const std::byte* from, std::size_t bytes);
+  Stores best() const { return choice_.best(); }
 
  private:
   StoreChoice choice_;

@@ -174,12 +174,12 @@ TEST(ShmFastBox, HoldsNoMoreThanAFewAnswersThatNobodyReads) {
     std::uint32_t more = 0;
     for (FastMessage message; at_b.front(message) == shm::FastInbox::Found::message; at_b.pop()) continue;
     while (more < 100 && to_b.put(head_of(more), pattern(bytes, 1))) ++more;
-    EXPECT_GT(more, 15u) << ranks;
+    EXPECT_GT(more, ranks == 2 ? 9u : 15u) << ranks;
   }
 }
 
 TEST(ShmFastBox, AnswersNoMessageInItsPlaceOfWhichFewFit) {
-  for (const int ranks : {2, 4, 8}) {
+  for (const int ranks : {3, 4, 8}) {
     auto memory = *shm::SharedMemory::create(shm::Pair::of_world(nullptr, ranks).size());
     const shm::Pair pair = shm::Pair::of_world(memory.data(), ranks);
     shm::FastOutbox to_b(pair, true), to_a(pair, false);
@@ -192,6 +192,118 @@ TEST(ShmFastBox, AnswersNoMessageInItsPlaceOfWhichFewFit) {
       EXPECT_EQ(at_b.place_of_answer(to_a) != nullptr, bytes == longest) << ranks << " " << bytes;
       at_b.pop();
     }
+  }
+}
+
+// A rank sends, its peer answers each message in its place, and the rank reads the answers.
+class Conversation {
+ public:
+  explicit Conversation(const shm::SharedCopy& copies_of_b = shm::SharedCopy()) : to_a_(pair_, false, copies_of_b) {}
+
+  /// False: no room.
+  bool send(std::uint32_t bytes) {
+    if (!to_b_.put(head_of(sent_), pattern(bytes, sent_))) return false;
+    ++sent_;
+    return true;
+  }
+  bool has_room() const { return to_b_.has_room(); }
+  /// Takes the oldest message; true if it was answered in its place. Where it lay, counted from where the first one
+  /// was.
+  bool answer(std::ptrdiff_t& where) {
+    FastMessage message;
+    EXPECT_EQ(at_b_.front(message), shm::FastInbox::Found::message);
+    const auto bytes = static_cast<std::uint32_t>(message.payload.size());
+    EXPECT_TRUE(is(message.payload, pattern(bytes, answered_))) << answered_;
+    if (first_ == nullptr) first_ = message.payload.data();
+    where = message.payload.data() - first_;
+    std::byte* const place = at_b_.place_of_answer(to_a_);
+    const Bytes answer = pattern(bytes, answered_ + 1000);
+    if (place == nullptr) {
+      at_b_.pop();
+      EXPECT_TRUE(to_a_.put(head_of(answered_), answer));
+    } else {
+      std::ranges::copy(answer, place);
+      at_b_.pop_answered(to_a_.put_answer(head_of(answered_), at_b_.answer_place(), bytes));
+    }
+    ++answered_;
+    return place != nullptr;
+  }
+  void read() {
+    FastMessage message;
+    EXPECT_EQ(at_a_.front(message), shm::FastInbox::Found::message);
+    EXPECT_TRUE(is(message.payload, pattern(message.payload.size(), read_ + 1000))) << read_;
+    if (at_a_.is_answer()) to_b_.note_answer();
+    at_a_.pop();
+    (void)at_b_.release(to_a_);
+    ++read_;
+  }
+
+ private:
+  shm::SharedMemory memory_ = *shm::SharedMemory::create(shm::Pair::of_world(nullptr, 2).size());
+  const shm::Pair pair_ = shm::Pair::of_world(memory_.data(), 2);
+  shm::FastOutbox to_b_{pair_, true}, to_a_;
+  shm::FastInbox at_b_{pair_, true}, at_a_{pair_, false};
+  unsigned sent_ = 0, answered_ = 0, read_ = 0;
+  const std::byte* first_ = nullptr;
+};
+
+// Lines that go to and fro stay in the caches of both, if they are few.
+TEST(ShmFastBox, KeepsAnsweredMessagesToHalfOfTheRing) {
+  const shm::FastRing ring = shm::FastRing::of_world(2);
+  for (const std::uint32_t bytes : {20'000u, ring.most_bytes()}) {
+    Conversation conversation;
+    std::ptrdiff_t farthest = 0, where = 0;
+    for (int i = 0; i < 300; ++i) {
+      ASSERT_TRUE(conversation.send(bytes)) << i;
+      ASSERT_TRUE(conversation.answer(where)) << i;
+      conversation.read();
+      farthest = std::max(farthest, where);
+    }
+    EXPECT_GT(farthest, static_cast<std::ptrdiff_t>(ring.bytes() / 4)) << bytes;
+    EXPECT_LE(farthest + bytes, ring.bytes() / 2) << bytes;
+  }
+}
+
+TEST(ShmFastBox, SaysThatThereIsRoomWhenThereIsForTheMessageThatFoundNone) {
+  Conversation conversation;
+  const std::uint32_t longest = shm::FastRing::of_world(2).most_bytes();
+  std::ptrdiff_t where = 0;
+  ASSERT_TRUE(conversation.send(longest));
+  ASSERT_TRUE(conversation.answer(where));
+  conversation.read();
+  for (int i = 0; i < 100; ++i) {
+    int under_way = 0;
+    for (; conversation.send(longest); ++under_way) ASSERT_LT(under_way, 20);
+    EXPECT_FALSE(conversation.has_room());
+    for (; !conversation.has_room(); --under_way) {
+      ASSERT_GT(under_way, 0) << "all have been read, and there is no room";
+      conversation.answer(where);
+      conversation.read();
+    }
+    ASSERT_TRUE(conversation.send(longest));
+    for (++under_way; under_way > 0; --under_way) {
+      conversation.answer(where);
+      conversation.read();
+    }
+  }
+}
+
+// Between cores that are far from each other what is answered costs more to write than a message of its own.
+TEST(ShmFastBox, AnswersLongMessagesInTheirPlaceOnlyWhileOrdinaryStoresAreQuick) {
+  shm::StoreChoice far_apart;
+  for (int i = 0; i < 8; ++i) {
+    far_apart.took(shm::Stores::ordinary, 4096, 3000);
+    far_apart.took(shm::Stores::streaming, 4096, 200);
+  }
+  ASSERT_EQ(far_apart.best(), shm::Stores::streaming);
+  constexpr std::uint32_t always = shm::FastRing::always_answered_bytes;
+  std::ptrdiff_t where = 0;
+  for (const auto& [bytes, far, answered] : std::vector<std::tuple<std::uint32_t, bool, bool>>{
+           {always, true, true}, {always + 4, true, false}, {always + 4, false, true}}) {
+    Conversation conversation{far ? shm::SharedCopy(far_apart) : shm::SharedCopy()};
+    ASSERT_TRUE(conversation.send(bytes));
+    EXPECT_EQ(conversation.answer(where), answered) << bytes << (far ? " far" : " near");
+    conversation.read();
   }
 }
 

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t most_text = 160;
 constexpr std::size_t most_failure = 600;
-constexpr std::uint8_t format = 4;
+constexpr std::uint8_t format = 5;
 
 // In the order of the wire.
 constexpr std::uint64_t MemoryAccount::*numbers_of_memory[] = {
@@ -42,7 +42,7 @@ std::string shown(std::string_view text) {
 
 void put(WireWriter& out, const PeerState& peer) {
   out.number(peer.rank).number(peer.sent).number(peer.to_send).number(peer.received).number(peer.to_receive);
-  out.number(peer.in_flight).number(static_cast<std::uint8_t>(peer.awaited));
+  out.number(peer.in_flight).number(static_cast<std::uint8_t>(peer.awaited)).number(peer.sends_in_flight);
 }
 
 PeerState take_peer(WireReader& in) {
@@ -54,6 +54,7 @@ PeerState take_peer(WireReader& in) {
   peer.to_receive = in.number<std::uint32_t>();
   peer.in_flight = in.number<std::uint32_t>();
   peer.awaited = in.number<std::uint8_t>() != 0;
+  peer.sends_in_flight = in.number<std::uint32_t>();
   return peer;
 }
 

@@ -21,8 +21,9 @@ struct PeerState {
   std::uint32_t to_send = 0;  ///< in all
   std::uint32_t received = 0;
   std::uint32_t to_receive = 0;
-  std::uint32_t in_flight = 0;  ///< blocks posted to the transport and not completed, both ways
-  bool awaited = false;         ///< the operation cannot go on before this rank does something
+  std::uint32_t in_flight = 0;        ///< blocks posted to the transport and not completed, both ways
+  bool awaited = false;               ///< the operation cannot go on before this rank does something
+  std::uint32_t sends_in_flight = 0;  ///< of `in_flight`, those on their way to this rank
 };
 
 enum class OperationPhase : std::uint8_t {

@@ -183,7 +183,8 @@ class Execution {
     StepId step;
   };
   struct PeerProgress {
-    std::uint32_t outstanding = 0;         // blocks
+    std::uint32_t outstanding = 0;         // blocks, both ways
+    std::uint32_t sends_outstanding = 0;   // of these
     std::uint32_t sent = 0, received = 0;  // messages
     bool told = false;                     // it has had a record of this operation
   };
@@ -266,6 +267,7 @@ class Execution {
   void land(Tile& tile, StepId id);
   void post_send(Tile& tile, StepId id, Slot slot);
   void now_outstanding(StepId id);
+  void no_longer_outstanding(StepId id);
   void grant_first();
   bool take_grant(Tile& tile, StepId id, const Record& record);
   void announce(const Tile& tile, StepId id);

@@ -132,8 +132,7 @@ void Execution::take_small(Tile& tile, StepId id, std::span<const std::byte> pay
 void Execution::on_block(std::uint32_t tile_slot, StepId id, Outcome outcome, std::uint32_t bytes) {
   Tile& tile = *tiles_[tile_slot];
   const Step& step = plan_->plan.steps[id];
-  --outstanding_;
-  --peer_of(id).outstanding;
+  no_longer_outstanding(id);
   if (failed()) return;
   if (outcome == Outcome::refused) {
     engine_->devices().handed_pieces().forget(world_rank(id));

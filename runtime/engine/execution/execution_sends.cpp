@@ -104,6 +104,13 @@ void Execution::post_send(Tile& tile, StepId id, Slot slot) {
 void Execution::now_outstanding(StepId id) {
   ++outstanding_;
   ++peer_of(id).outstanding;
+  if (plan_->plan.steps[id].kind == StepKind::send) ++peer_of(id).sends_outstanding;
+}
+
+void Execution::no_longer_outstanding(StepId id) {
+  --outstanding_;
+  --peer_of(id).outstanding;
+  if (plan_->plan.steps[id].kind == StepKind::send) --peer_of(id).sends_outstanding;
 }
 
 // Through a network a long message is copied as it is posted, for as long as that takes. Who could send to this rank

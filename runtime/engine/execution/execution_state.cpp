@@ -71,6 +71,7 @@ OperationState Execution::state(const CommunicatorCore& communicator, OperationP
     one.received = peers_[i].received;
     one.to_receive = static_cast<std::uint32_t>(peer.receives.size()) * tiling_.tiles;
     one.in_flight = peers_[i].outstanding;
+    one.sends_in_flight = peers_[i].sends_outstanding;
     one.awaited = std::binary_search(awaited.begin(), awaited.end(), peer.rank);
     state.peers.push_back(one);
   }

@@ -44,8 +44,7 @@ void Execution::post_ticket(Tile& tile, StepId id, Slot slot) {
 
 void Execution::on_ticket(std::uint32_t tile_slot, StepId id, std::span<const std::byte> bytes, std::uint32_t loan) {
   Tile& tile = *tiles_[tile_slot];
-  --outstanding_;
-  --peer_of(id).outstanding;
+  no_longer_outstanding(id);
   const Rank peer = world_rank(id);
   if (failed()) return engine_->transfer().refuse(peer, loan);
   communicator_->member[plan_->plan.steps[id].peer].heard = true;

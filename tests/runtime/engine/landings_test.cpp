@@ -50,6 +50,7 @@ TEST_P(LongUnasked, message_is_still_the_senders_to_keep_until_it_is_written) {
       ASSERT_FALSE(there.empty());
       ASSERT_EQ(there[0].peers.size(), 1u);
       EXPECT_EQ(there[0].peers[0].in_flight, 1u) << "of the message that nobody reads";
+      EXPECT_EQ(there[0].peers[0].sends_in_flight, 1u);
       EXPECT_EQ(there[0].peers[0].sent, 0u);
     }
     ASSERT_TRUE(all.allreduce(in.data(), out.data(), count, DataType::float32, ReduceOp::sum).ok());

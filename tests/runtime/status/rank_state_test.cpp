@@ -26,7 +26,7 @@ RankState example() {
   operation.sequence = 17;
   operation.call = "allreduce(4 x float32, sum, ring)";
   operation.phase = OperationPhase::running;
-  operation.peers.push_back({2, 1, 4, 0, 4, 2, true});
+  operation.peers.push_back({2, 1, 4, 0, 4, 2, true, 1});
   state.operations.push_back(operation);
   state.memory = MemoryAccount{.peers = 7, .posted = 5, .scratch = 4096, .pinned_limit = 9};
   return state;
@@ -44,6 +44,7 @@ TEST(RankState, SurvivesTheWayAndCannotDrawOnATerminal) {
   EXPECT_EQ(read->strangers, 61u);
   EXPECT_EQ(read->operations[0].peers[0].in_flight, 2u);
   EXPECT_TRUE(read->operations[0].peers[0].awaited);
+  EXPECT_EQ(read->operations[0].peers[0].sends_in_flight, 1u);
   ASSERT_TRUE(read->memory.has_value());
   EXPECT_EQ(read->memory->peers, 7u);
   EXPECT_EQ(read->memory->posted, 5u);

@@ -2,11 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <map>
 #include <set>
 #include <string>
-#include <string_view>
 #include <tuple>
 #include <utility>
 
@@ -15,65 +13,11 @@
 namespace fabring::tools {
 namespace {
 
-bool is_send(const OperationState& operation) { return operation.call.starts_with("send"); }
-
-bool is_receive(const OperationState& operation) { return operation.call.starts_with("recv"); }
-
-// "recv(4 x float32, from 0, tag 7)": "7)"; empty: any tag.
-std::string_view tag_of(const OperationState& operation) {
-  constexpr std::string_view label = ", tag ";
-  const std::string_view call = operation.call;
-  const std::size_t at = call.rfind(label);
-  return at == std::string_view::npos ? std::string_view() : call.substr(at + label.size());
-}
-
-// A message has one peer; a receive from anybody has none until it has met a send.
-bool names(const OperationState& operation, Rank rank) {
-  return operation.peers.empty() ? is_receive(operation) : operation.peers.front().rank == rank;
-}
-
-bool tags_fit(const OperationState& a, const OperationState& b) {
-  return tag_of(a) == tag_of(b) || tag_of(a).empty() || tag_of(b).empty();
-}
-
-bool are_sides(const OperationState& a, const OperationState& b) {
-  return a.communicator == b.communicator && (is_send(a) ? is_receive(b) : is_receive(a) && is_send(b));
-}
-
-// The number of a message is the sender's; a receive has it once the two have met.
-bool have_met(const OperationState& a, const OperationState& b) { return a.sequence != 0 && a.sequence == b.sequence; }
-
-struct OtherSide {
-  const OperationState* operation = nullptr;
-  bool fits = false;
-};
-
-// What the other rank has called that names this one: what fits, or else what has another tag.
-OtherSide other_side(const Waiter& waiter, const RankPicture& other) {
-  const OperationState& message = *waiter.operation;
-  OtherSide found;
-  for (const OperationState& one : other.state->operations) {
-    if (!are_sides(message, one) || !names(one, waiter.rank->rank)) continue;
-    if (have_met(message, one)) return {&one, true};
-    if (message.sequence != 0 && one.sequence != 0) continue;
-    const auto& own = waiter.rank->state->operations;
-    if (std::any_of(own.begin(), own.end(), [&](const OperationState& mine) {
-          return are_sides(mine, one) && names(mine, other.rank) && have_met(mine, one);
-        }))
-      continue;
-    if (tags_fit(message, one) && !found.fits) found = {&one, true};
-    if (found.operation == nullptr) found.operation = &one;
-  }
-  return found;
-}
-
 class MessageJudge {
  public:
-  MessageJudge(const JobPicture& job, const std::vector<Waiter>& standing, std::uint64_t patience_ms)
-      : job_(job), standing_(standing), patience_ms_(patience_ms) {
-    for (const Waiter& waiter : standing_)
-      if (!waiter.operation->peers.empty()) waits_for_.emplace(waiter.rank->rank, waiter.operation->peers.front().rank);
-  }
+  MessageJudge(const JobPicture& job, const std::vector<Waiter>& standing, const WaitGraph& waits,
+               std::uint64_t patience_ms)
+      : job_(job), standing_(standing), waits_(waits), patience_ms_(patience_ms) {}
 
   Findings findings() {
     for (const Waiter& waiter : standing_) {
@@ -82,6 +26,11 @@ class MessageJudge {
       else
         of_one(waiter);
     }
+    for (const auto& [rank, missed] : missed_)
+      if (missed.others > 0)
+        found_[missed.at].what +=
+            fmt::format("; nor the other side of {} more message{} that stand{} still", missed.others,
+                        missed.others == 1 ? "" : "s", missed.others == 1 ? "s" : "");
     return std::move(found_);
   }
 
@@ -101,7 +50,11 @@ class MessageJudge {
     if (is_receive(message) && message.sequence != 0)
       return stands(waiter, fmt::format("the message of {} is there, and waits for room", who(other)));
     if (side.operation != nullptr) return other_tag(waiter, other, *side.operation);
-    if (waits_beyond(other.rank)) return;
+    if (const OperationState* own = waits_.own_wait(other.rank))
+      return stands(waiter, fmt::format("{} has not called its other side, and has waited itself for {}, in {}",
+                                        who(other), time_text(own->stuck_ms), title(*other.state, *own)));
+    const auto [missed, first] = missed_.try_emplace(other.rank, Missed{found_.size()});
+    if (!first) return static_cast<void>(++missed->second.others);
     found_.push_back({"hang.never_entered", Severity::critical,
                       fmt::format("it has called no {} that fits {} of {}, which has waited for {}; it {}",
                                   is_send(message) ? "recv" : "send", message.call, who(*waiter.rank),
@@ -149,7 +102,7 @@ class MessageJudge {
     const PeerState here = exchanged(message);
     std::string there = "and that rank is done with it";
     if (theirs != nullptr)
-      there = fmt::format("{} sent, {} in flight there", exchanged(*theirs).sent, exchanged(*theirs).in_flight);
+      there = fmt::format("{} sent, {} in flight there", exchanged(*theirs).sent, exchanged(*theirs).sends_in_flight);
     const std::string text =
         message.sequence == 0
             ? fmt::format("{} of {} has not come, for which it has waited {} in {}", theirs->call, who(other),
@@ -198,33 +151,24 @@ class MessageJudge {
     return !told_.insert({waiter.operation->communicator, std::min(self, other), std::max(self, other)}).second;
   }
 
-  // It waits for a message itself, so whoever it waits for is named; unless that leads back to it.
-  bool waits_beyond(Rank rank) const {
-    auto next = waits_for_.find(rank);
-    if (next == waits_for_.end()) return false;
-    for (std::size_t steps = 0; next != waits_for_.end() && steps < job_.ranks.size(); ++steps) {
-      if (next->second == rank) return false;
-      next = waits_for_.find(next->second);
-    }
-    return true;
-  }
-
   const JobPicture& job_;
   const std::vector<Waiter>& standing_;
+  const WaitGraph& waits_;
   const std::uint64_t patience_ms_;
-  std::map<Rank, Rank> waits_for_;
+  struct Missed {
+    std::size_t at = 0;  // of found_: the first of them
+    std::size_t others = 0;
+  };
+  std::map<Rank, Missed> missed_;  // by who has not called them
   std::set<std::tuple<std::uint64_t, Rank, Rank>> told_;
   Findings found_;
 };
 
 }  // namespace
 
-bool is_message(const OperationState& operation) { return is_send(operation) || is_receive(operation); }
-
-bool is_cut(const RankState& state) { return state.operation_count > state.operations.size(); }
-
-Findings judge_messages(const JobPicture& job, const std::vector<Waiter>& standing, std::uint64_t patience_ms) {
-  return MessageJudge(job, standing, patience_ms).findings();
+Findings judge_messages(const JobPicture& job, const std::vector<Waiter>& standing, const WaitGraph& waits,
+                        std::uint64_t patience_ms) {
+  return MessageJudge(job, standing, waits, patience_ms).findings();
 }
 
 }  // namespace fabring::tools

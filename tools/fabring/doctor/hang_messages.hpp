@@ -5,24 +5,14 @@
 #include <vector>
 
 #include "tools/fabring/doctor/finding.hpp"
+#include "tools/fabring/doctor/hang_waits.hpp"
 #include "tools/fabring/status/job_picture.hpp"
 
 namespace fabring::tools {
 
-/// An operation and the rank that is in it.
-struct Waiter {
-  const RankPicture* rank = nullptr;
-  const OperationState* operation = nullptr;
-};
-
-/// Is it a send or a receive?
-bool is_message(const OperationState& operation);
-
-/// Has it more operations than it lists?
-bool is_cut(const RankState& state);
-
 /// `standing`: sends and receives in which nothing has moved for `patience_ms`. What is critical is certain; a warning
 /// (`hang.standing`) is a message whose cause is not. Nothing is said of a message whose other side does not answer.
-Findings judge_messages(const JobPicture& job, const std::vector<Waiter>& standing, std::uint64_t patience_ms);
+Findings judge_messages(const JobPicture& job, const std::vector<Waiter>& standing, const WaitGraph& waits,
+                        std::uint64_t patience_ms);
 
 }  // namespace fabring::tools

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <map>
-#include <optional>
 #include <set>
 #include <utility>
 
@@ -13,6 +12,7 @@
 #include "runtime/base/rank_list.hpp"
 #include "tools/fabring/doctor/finding_list.hpp"
 #include "tools/fabring/doctor/hang_messages.hpp"
+#include "tools/fabring/doctor/hang_waits.hpp"
 #include "tools/fabring/status/job_text.hpp"
 
 namespace fabring::tools {
@@ -20,13 +20,10 @@ namespace {
 
 constexpr std::uint64_t silence_ms = 3000;  // heartbeats come every second
 
-// A collective, by communicator and number.
-using Key = std::pair<std::uint64_t, std::uint32_t>;
-
 class HangJudge {
  public:
   HangJudge(const JobPicture& job, std::uint64_t patience_ms, const std::set<Rank>& held)
-      : job_(job), patience_ms_(patience_ms), held_(held), found_(job) {
+      : job_(job), patience_ms_(patience_ms), held_(held), waits_(job, patience_ms), found_(job) {
     for (const RankPicture& rank : job_.ranks)
       if (rank.state) {
         left_out_.insert(rank.state->left_out.begin(), rank.state->left_out.end());
@@ -45,7 +42,10 @@ class HangJudge {
     failed_communicators();
     for (const RankPicture& rank : job_.ranks) absent(rank);
     for (const auto& [key, waiters] : calls_) collective(key, waiters);
+    never_entered();
+    circles();
     messages();
+    if (!found_.named()) waiting_themselves();
     if (found_.only_past()) fine();
     if (!found_.named()) unlisted();
     return found_.take();
@@ -202,19 +202,7 @@ class HangJudge {
         fmt::format("see where it is: gdb -p {} -batch -ex 'thread apply all bt'", rank.pid));
   }
 
-  bool is_in(const std::vector<Waiter>& waiters, Rank rank) const {
-    return std::any_of(waiters.begin(), waiters.end(), [&](const Waiter& one) { return one.rank->rank == rank; });
-  }
-
-  // How far the rank is on a communicator; 0: has called nothing on it. Nothing: it does not list all that it has.
-  static std::optional<std::uint32_t> called(const RankState& state, std::uint64_t communicator) {
-    for (const CommunicatorState& one : state.communicators)
-      if (one.id == communicator) return one.called;
-    if (state.communicator_count > state.communicators.size()) return std::nullopt;
-    return 0;
-  }
-
-  void collective(const Key& key, const std::vector<Waiter>& waiters) {
+  void collective(const CallKey& key, const std::vector<Waiter>& waiters) {
     std::uint64_t stuck_ms = 0;
     const Waiter* longest = nullptr;
     for (const Waiter& waiter : waiters)
@@ -230,7 +218,7 @@ class HangJudge {
     for (const Waiter& waiter : waiters) {
       waiting.push_back(waiter.rank->rank);
       for (const PeerState& peer : waiter.operation->peers)
-        if (peer.awaited) awaited.insert(peer.rank);
+        if (needs(peer)) awaited.insert(peer.rank);
     }
     std::sort(waiting.begin(), waiting.end());
     bool explained = false;
@@ -238,22 +226,22 @@ class HangJudge {
     std::vector<Rank> unknown;
     for (const Rank number : awaited) {
       const RankPicture* rank = find(number);
-      if (rank == nullptr || is_in(waiters, number)) continue;
+      if (rank == nullptr) continue;
+      const Part part = waits_.part(*longest, number);
+      if (part == Part::inside) continue;
       if (!rank->state || rank->state->driver == Driver::unheard) {
         explained = true;  // absent() has named it
-      } else if (const auto far = called(*rank->state, key.first);
-                 !far || (*far >= key.second && is_cut(*rank->state))) {
+      } else if (part == Part::unknown) {
         unknown.push_back(number);
-      } else if (*far < key.second) {
+      } else if (part == Part::absent) {
         explained = true;
-        add("hang.never_entered", Severity::critical, rank,
-            fmt::format("it has not called {}, in which {} {} waited for {}; it {}", what, rank_list(waiting),
-                        waiting.size() == 1 ? "has" : "have", time_text(stuck_ms), elsewhere(*rank)),
-            "a collective ends only when every rank of its communicator has called it",
-            fmt::format(
-                "see where that rank is: py-spy dump --pid {0}, or gdb -p {0} -batch -ex 'thread apply all bt'; "
-                "a rank that took another branch, or a long checkpoint, are the usual causes",
-                rank->pid));
+        const Missed missed{key, what, waiting, stuck_ms};
+        if (const OperationState* own = waits_.own_wait(number))
+          behind_.push_back({fmt::format("{}, which has not called it, has waited itself for {}, in {}", who(*rank),
+                                         time_text(own->stuck_ms), title(*rank->state, *own)),
+                             missed});
+        else
+          missed_[number].push_back(missed);
       } else {
         finished.push_back(rank);
       }
@@ -261,7 +249,68 @@ class HangJudge {
     if (!explained) links(what, waiters, stuck_ms, finished, unknown);
   }
 
-  bool different_calls(const Key& key, const std::vector<Waiter>& waiters) {
+  // A collective that a rank has not called, and who waits in it.
+  struct Missed {
+    CallKey key;
+    std::string what;
+    std::vector<Rank> waiting;
+    std::uint64_t stuck_ms = 0;
+  };
+
+  // Each once, by the first that it has not called of those that others have waited in for longest.
+  void never_entered() {
+    constexpr std::size_t most_others = 3;
+    for (auto& [number, missed] : missed_) {
+      const RankPicture& rank = *find(number);
+      auto first = missed.begin();
+      for (auto one = missed.begin(); one != missed.end(); ++one)
+        if (one->key.first != first->key.first && one->stuck_ms > first->stuck_ms) first = one;
+      std::rotate(missed.begin(), first, first + 1);
+      std::string others;
+      for (std::size_t i = 1; i < std::min(missed.size(), 1 + most_others); ++i)
+        others += fmt::format(", nor {} ({})", missed[i].what, rank_list(missed[i].waiting));
+      if (missed.size() > 1 + most_others) others += fmt::format(", nor {} more", missed.size() - 1 - most_others);
+      const Missed& one = missed.front();
+      accused_.insert(place(&rank));
+      add("hang.never_entered", Severity::critical, &rank,
+          fmt::format("it has not called {}, in which {} {} waited for {}{}; it {}", one.what, rank_list(one.waiting),
+                      one.waiting.size() == 1 ? "has" : "have", time_text(one.stuck_ms), others, elsewhere(rank)),
+          "a collective ends only when every rank of its communicator has called it",
+          fmt::format("see where that rank is: py-spy dump --pid {0}, or gdb -p {0} -batch -ex 'thread apply all bt'; "
+                      "a rank that took another branch, or a long checkpoint, are the usual causes",
+                      rank.pid));
+    }
+  }
+
+  void circles() {
+    constexpr std::size_t most_told = 6;
+    for (const std::vector<Waiter>& circle : waits_.circles()) {
+      if (std::any_of(circle.begin(), circle.end(),
+                      [&](const Waiter& one) { return one.operation->stuck_ms < patience_ms_; }))
+        continue;
+      std::string text;
+      for (std::size_t i = 0; i < std::min(circle.size(), most_told); ++i)
+        text += fmt::format("{}{} has waited {} for rank {}, in {}", i == 0 ? "" : "; ", who(*circle[i].rank),
+                            time_text(circle[i].operation->stuck_ms), circle[(i + 1) % circle.size()].rank->rank,
+                            title(*circle[i].rank->state, *circle[i].operation));
+      if (circle.size() > most_told) text += fmt::format("; and so on over {} more", circle.size() - most_told);
+      add("hang.order", Severity::critical, nullptr, "they wait for each other in a circle: " + text,
+          "none of them calls what it is waited for in before what it waits in has ended",
+          "let all ranks call operations on several communicators in one order; of ranks that send to each other let "
+          "one receive first, or begin both sides in a group");
+    }
+  }
+
+  // Whom they wait for is held up by others since a moment ago, or by nobody who is known.
+  void waiting_themselves() {
+    for (const auto& [how, missed] : behind_)
+      add("hang.standing", Severity::warning, nullptr,
+          fmt::format("nothing has moved in {} for {}: {}", missed.what, time_text(missed.stuck_ms), how),
+          "where the row ends nobody has been waited for so long yet, or it is not known",
+          "ask again; `fabring status` shows who waits for whom");
+  }
+
+  bool different_calls(const CallKey& key, const std::vector<Waiter>& waiters) {
     std::map<std::string, std::vector<Rank>> calls;
     for (const Waiter& waiter : waiters)
       calls[waiter.operation->call.substr(0, waiter.operation->call.find("_v("))].push_back(waiter.rank->rank);
@@ -284,6 +333,7 @@ class HangJudge {
       for (const PeerState& peer : waiter.operation->peers) {
         const RankPicture* other = find(peer.rank);
         if (!peer.awaited || waiter.operation->stuck_ms < patience_ms_ || other == nullptr || !other->state) continue;
+        if (peer.received >= peer.to_receive) continue;  // it waits for room there
         std::uint32_t sent = 0, in_flight = 0;
         const bool over = std::find(finished.begin(), finished.end(), other) != finished.end();
         for (const Waiter& sender : waiters)
@@ -291,7 +341,7 @@ class HangJudge {
             for (const PeerState& back : sender.operation->peers)
               if (back.rank == waiter.rank->rank) {
                 sent = back.sent;
-                in_flight = back.in_flight;
+                in_flight = back.sends_in_flight;
               }
         // Its messages have not all left: it waits for somebody else, who is the cause.
         if (!over && sent <= peer.received && in_flight == 0) continue;
@@ -319,11 +369,12 @@ class HangJudge {
   }
 
   void messages() {
-    const Findings found = judge_messages(job_, messages_, patience_ms_);
+    const Findings found = judge_messages(job_, messages_, waits_, patience_ms_);
     for (const Severity severity : {Severity::critical, Severity::warning}) {
       if (severity == Severity::warning && found_.named()) return;
       for (const Finding& one : found)
-        if (one.severity == severity) found_.add(one);
+        if (one.severity == severity && (one.id != "hang.never_entered" || !accused_.contains(one.where)))
+          found_.add(one);
     }
   }
 
@@ -352,9 +403,13 @@ class HangJudge {
   const JobPicture& job_;
   const std::uint64_t patience_ms_;
   const std::set<Rank>& held_;
-  std::map<Key, std::vector<Waiter>> calls_;
+  const WaitGraph waits_;
+  std::map<CallKey, std::vector<Waiter>> calls_;
+  std::map<Rank, std::vector<Missed>> missed_;          // by who has not called them
+  std::vector<std::pair<std::string, Missed>> behind_;  // whom they wait for waits too, and how
   std::vector<Waiter> messages_;
-  std::set<Rank> left_out_;  // by shrinks
+  std::set<std::string> accused_;  // places of those that have not called a collective
+  std::set<Rank> left_out_;        // by shrinks
   FindingList found_;
 };
 

@@ -33,7 +33,8 @@ nlohmann::ordered_json as_json(const OperationState& operation, const RankState&
                      {"to_send", peer.to_send},
                      {"received", peer.received},
                      {"to_receive", peer.to_receive},
-                     {"in_flight", peer.in_flight}});
+                     {"in_flight", peer.in_flight},
+                     {"sends_in_flight", peer.sends_in_flight}});
   return {{"communicator", label_of(state, operation.communicator)},
           {"sequence", operation.sequence},
           {"call", operation.call},

@@ -215,6 +215,29 @@ def late_rank(options):
             require(doctor.codes() == [0, 0, 0], f"exit codes {doctor.codes()}")
 
 
+def killed_rank(options):
+    """Once all have met and while calls still wait: all that are left end as rank 0 does."""
+    with hosts.Hosts(4) as network:
+        hosts.ip("-n", network.namespace(1), "neigh", "replace", network.address(3), "lladdr", "02:00:00:00:00:99",
+                 "dev", "eth0", "nud", "permanent")  # what it sends there arrives nowhere, so that calls last
+        with Doctor(options, network, "net", timeout=15) as doctor:
+            deadline = time.monotonic() + 15 * harness.slowness
+            while not subprocess.run(["ip", "netns", "exec", network.namespace(2), "ss", "-Htln"],
+                                     capture_output=True, text=True).stdout:  # who listens has met the others
+                require(time.monotonic() < deadline, "it opens no port")
+            doctor.ranks[2].kill()
+            report = doctor.report()
+            find(report, "net.lost", "rank 2")
+            require(doctor.codes() == [1, 1, -signal.SIGKILL, 1], f"exit codes {doctor.codes()}")
+
+
+def a_setting_that_one_rank_cannot_read(options):
+    with hosts.Hosts(2) as network:
+        with Doctor(options, network, "net", settings={1: {"FABRING_DEPTH": "x"}}, meet_in=2) as doctor:
+            doctor.report()
+            require(doctor.codes() == [1, 1], f"exit codes {doctor.codes()}")
+
+
 def stopped_rank(options):
     """Stopped wherever it is just then: what it has not told is not fine."""
     with hosts.Hosts(3) as network:
@@ -231,6 +254,14 @@ def settings_differ(options):
         report, code = check(options, network, "net", settings={1: {"FABRING_TRANSPORT": "tcp"}})
         require(code == 1, f"exit {code}")
         find(report, "net.settings", "", ["FABRING_TRANSPORT", "tcp on rank 1 (host host1)"])
+        only(report, "net.settings")
+
+
+def other_provider(options):
+    """Such a job goes by sockets; nobody takes libfabric's ports of one provider for a fault of another's."""
+    with hosts.Hosts(3) as network:
+        report, code = check(options, network, "net", settings={1: {"FABRING_PROVIDER": "tcp;ofi_rxm"}})
+        require(code == 0, f"exit {code}: {bad(report)}")
         only(report, "net.settings")
 
 
@@ -368,7 +399,7 @@ def main():
     options = arguments(__doc__, runs=1)
     hosts.require_or_skip()
     links = [healthy, healthy_v6, one_way_block, unreachable_route, small_mtu_on_the_way, mtus_differ, wrong_interface,
-             address_twice, missing_rank, late_rank, stopped_rank, settings_differ, other_secret, wrong_master]
+             address_twice, missing_rank, late_rank, killed_rank, a_setting_that_one_rank_cannot_read, stopped_rank, settings_differ, other_provider, other_secret, wrong_master]
     # A transport of its own, so that this is measured over libfabric's as well.
     one_network = functools.partial(one_slow_card_of_one_network, transport="fabric" if "fabric" in options.transports else "tcp")
     one_network.__name__ = "one_slow_card_of_one_network"

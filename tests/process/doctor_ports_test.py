@@ -69,7 +69,7 @@ def one_card_address_twice(options):
         hosts.ip("-n", network.namespace(2), "addr", "del", "10.78.1.3/24", "dev", "eth1")
         hosts.ip("-n", network.namespace(2), "addr", "add", "10.78.1.2/24", "dev", "eth1")
         report, code = net(options, network)
-        require(code == 1, f"exit {code}")
+        require(code == 0, f"exit {code}, though a job leaves such cards out")
         find(report, "net.address_twice", "", ["10.78.1.2", "host1", "host2"])
 
 

@@ -1,6 +1,7 @@
 #include "tools/fabring/doctor/net_calls.hpp"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "topology/interfaces.hpp"
@@ -42,9 +43,12 @@ std::size_t place_of(const std::vector<Door>& doors, std::size_t at) {
 }
 
 std::string encode_doors(const std::vector<std::optional<NetFacts>>& ranks) {
-  const bool fabric = std::all_of(ranks.begin(), ranks.end(), [](const auto& facts) {
-    return !facts || (!facts->networks.empty() && facts->networks.front() == "fabric");
-  });
+  std::set<std::string_view> providers;
+  for (const auto& facts : ranks)
+    if (facts) providers.insert(facts->provider);
+  const bool fabric = providers.size() < 2 && std::all_of(ranks.begin(), ranks.end(), [](const auto& facts) {
+                        return !facts || (!facts->networks.empty() && facts->networks.front() == "fabric");
+                      });
   WireWriter out;
   for (const auto& facts : ranks) {
     std::vector<const Door*> doors;

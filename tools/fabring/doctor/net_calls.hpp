@@ -18,7 +18,7 @@ namespace fabring::tools {
 /// joined.
 std::size_t place_of(const std::vector<Door>& doors, std::size_t at);
 
-/// What rank 0 tells all: every rank's doors, those of libfabric if all ranks would use it.
+/// What rank 0 tells all: every rank's doors, those of libfabric if all ranks would use it, by the same provider.
 std::string encode_doors(const std::vector<std::optional<NetFacts>>& ranks);
 
 struct NetCalls {

@@ -14,6 +14,7 @@
 #include "fabring/version.hpp"
 #include "runtime/base/settings.hpp"
 #include "runtime/bootstrap/bootstrap.hpp"
+#include "runtime/bootstrap/environment_config.hpp"
 #include "tools/fabring/doctor/blob_exchange.hpp"
 #include "tools/fabring/doctor/doctor_command.hpp"
 #include "tools/fabring/doctor/net_calls.hpp"
@@ -146,8 +147,10 @@ class NetCheck {
       if (facts) hosts.insert(facts->fingerprint);
     Report report;
     report.part = "net";
-    report.subject = fmt::format("{} ranks on {} host{}, met at {}:{}", config_.world_size, hosts.size(),
-                                 hosts.size() == 1 ? "" : "s", config_.master_addr, config_.master_port);
+    report.subject = fmt::format(
+        "{} ranks{}, met at {}:{}", config_.world_size,
+        hosts.empty() ? std::string() : fmt::format(" on {} host{}", hosts.size(), hosts.size() == 1 ? "" : "s"),
+        config_.master_addr, config_.master_port);
     report.findings = picture_.ranks.empty() ? Findings() : judge(picture_);
     if (!status.ok()) report.findings.insert(report.findings.begin(), ended_early(status));
     report.complete = std::none_of(report.findings.begin(), report.findings.end(),
@@ -177,6 +180,7 @@ class NetCheck {
                                   {"mtu", door.mtu}});
         one["interfaces"] = facts->interfaces;
         one["networks"] = facts->networks;
+        one["provider"] = facts->provider;
       }
       if (const auto& probes = picture_.probes[rank])
         for (const Probe& probe : *probes)
@@ -201,7 +205,10 @@ class NetCheck {
     const Status why = !status.ok() ? status
                        : verdict    ? Status(ErrorCode::mismatch, "rank 0 sent no verdict")
                                     : verdict.error();
-    return could_not_run("doctor net", fmt::format("rank {}: {}", config_.rank, why.message()));
+    const std::string text = fmt::format("rank {}: {}", config_.rank, why.message());
+    if (why.code() != ErrorCode::peer_lost) return could_not_run("doctor net", text);
+    complain("doctor net", text);  // a critical finding of rank 0's, which has no way left to say so
+    return exit_wrong;
   }
 
   // Each rank says what it knows itself: who is missing is known at the master only. The report is rank 0's, as always.
@@ -236,10 +243,16 @@ class NetCheck {
 };
 
 int check(const NetOptions& options) {
-  auto config = Config::from_environment();
-  if (!config) return could_not_run("doctor net", config.error().message() + "; or start ranks on this host with -n N");
-  if (config->world_size < 2) return wrong_usage("doctor net", "one rank has nobody to reach: start at least two");
-  return NetCheck(options, std::move(*config)).run();
+  auto resolved = resolve_config(process_environment(), launch_facts());
+  if (!resolved) {
+    complain("doctor net", resolved.error().message() + "; no rank starts with it");
+    return exit_wrong;
+  }
+  if (!resolved->launch.ok())
+    return could_not_run("doctor net", resolved->launch.message() + "; or start ranks on this host with -n N");
+  Config& config = resolved->config;
+  if (config.world_size < 2) return wrong_usage("doctor net", "one rank has nobody to reach: start at least two");
+  return NetCheck(options, std::move(config)).run();
 }
 
 int run(const NetOptions& options, const Session& session) {

@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 #include <string_view>
+#include <utility>
 
 #include "runtime/base/rank_list.hpp"
 #include "runtime/base/settings.hpp"
@@ -126,10 +127,14 @@ class Comparing {
         }).size() < 2)
       compare("net.networks", Severity::warning, "what works between hosts", by([](const NetFacts& facts) {
                 std::string names_of;
-                for (const std::string& network : facts.networks) names_of += (names_of.empty() ? "" : " ") + network;
+                for (const std::string& network : facts.networks)
+                  names_of += (names_of.empty() ? "" : " ") + network +
+                              (network == "fabric" && !facts.provider.empty() ? " (" + facts.provider + ")" : "");
                 return names_of;
               }),
-              "a job takes the first that works on every rank: one host without libfabric or EFA makes all go without",
+              "a job takes the first that works on every rank, libfabric by one provider: one host without it or "
+              "without EFA "
+              "makes all go without",
               "`fabring doctor host` there says why it does not work (fabric.transport)");
   }
 
@@ -137,13 +142,17 @@ class Comparing {
   void cards() {
     std::set<std::string> networks;
     std::map<std::string, std::map<std::string, std::vector<Rank>>> holders;  // of an address: host, ranks
+    std::set<std::string> needed;                                             // addresses without which there is no job
     for (std::size_t rank = 0; rank < size(); ++rank) {
       if (!picture_.ranks[rank]) continue;
+      bool first_found = false;  // of those for data; a job leaves out others that fail
       for (const Door& door : picture_.ranks[rank]->doors) {
         if (!door.fabric.empty()) continue;
+        const std::string address = door.address.substr(0, door.address.rfind(':'));
+        const bool first = door.carries_data() && !std::exchange(first_found, true);
+        if (first || door.is_control()) needed.insert(address);
         if (door.carries_data()) networks.insert(door.network);
-        auto& ranks =
-            holders[door.address.substr(0, door.address.rfind(':'))][picture_.host_key(static_cast<Rank>(rank))];
+        auto& ranks = holders[address][picture_.host_key(static_cast<Rank>(rank))];
         if (ranks.empty() || ranks.back() != static_cast<Rank>(rank)) ranks.push_back(static_cast<Rank>(rank));
       }
     }
@@ -170,9 +179,11 @@ class Comparing {
       for (const auto& [key, ranks] : hosts)
         text +=
             fmt::format("{}{} (host {})", text.empty() ? "" : " and ", rank_list(ranks), picture_.host(ranks.front()));
-      found_.push_back({"net.address_twice", Severity::critical,
-                        fmt::format("two hosts have the same address {}: {}", address, text),
-                        "what is sent to it arrives at one of them or the other, as it happens",
+      const bool fatal = needed.contains(address);
+      found_.push_back({"net.address_twice", fatal ? Severity::critical : Severity::warning,
+                        fmt::format("hosts have the same address {}: {}", address, text),
+                        fatal ? "what is sent to it arrives at one of them or the other, as it happens"
+                              : "a job leaves these cards out, and has that much less bandwidth",
                         "give one of them another address: a cloned machine, or a fixed address inside a DHCP range",
                         ""});
     }

@@ -153,6 +153,7 @@ void FabricProbe::open(const EndpointOptions& options, const RailChoice& cards, 
   Identity found;
   if (const Status probed = usable_->probe_networks(options, found); !probed.ok()) facts.problem = probed.message();
   facts.networks = found.usable;
+  facts.provider = found.provider;
   if (facts.networks.empty() || facts.networks.front() != "fabric") return;
   const auto allowed = allowed_devices(usable_->devices("fabric", options), options.config.interface);
   if (!allowed) {

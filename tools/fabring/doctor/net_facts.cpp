@@ -60,7 +60,7 @@ std::string NetFacts::encode() const {
       .number(pid);
   const std::size_t count = std::min(doors.size(), most_doors);
   const std::size_t left_out = doors_left_out + doors.size() - count;
-  out.text(problem, most_fact_text).number(static_cast<std::uint8_t>(count));
+  out.text(provider, most_fact_text).text(problem, most_fact_text).number(static_cast<std::uint8_t>(count));
   for (std::size_t i = 0; i < count; ++i) tools::put(out, doors[i]);
   out.number(static_cast<std::uint16_t>(std::min<std::size_t>(left_out, 65535)));
   put(out, settings);
@@ -77,6 +77,7 @@ std::optional<NetFacts> NetFacts::decode(std::string_view bytes) {
   facts.fingerprint = shown(in.text(most_fact_text));
   facts.version = shown(in.text(most_fact_text));
   facts.pid = in.number<std::uint32_t>();
+  facts.provider = shown(in.text(most_fact_text));
   facts.problem = shown(in.text(most_fact_text));
   const auto doors = in.number<std::uint8_t>();
   if (doors > most_doors) return std::nullopt;

@@ -60,6 +60,7 @@ struct NetFacts {
   std::vector<std::string> settings;    ///< "FABRING_TRANSPORT=tcp", those that were set and are not a rank's own
   std::vector<std::string> interfaces;  ///< "eth0 1500 10000": the cards that a rank could use: name, MTU, megabits/s
   std::vector<std::string> networks;    ///< transports between hosts that work here: "fabric", "tcp"; best first
+  std::string provider;                 ///< libfabric's, where `networks` has that: "efa", "tcp"
   std::string problem;                  ///< why it has no doors
 
   std::string encode() const;

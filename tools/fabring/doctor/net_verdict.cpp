@@ -61,7 +61,9 @@ class NetJudge {
     }
     if (!silent.empty())
       found_.push_back({"net.untold", Severity::not_checked,
-                        rank_list(silent) + (silent.size() == 1 ? " has" : " have") + " not told what it found in time",
+                        rank_list(silent) +
+                            (silent.size() == 1 ? " has not told what it" : " have not told what they") +
+                            " found in time",
                         "", "look at the output there; give more time with --timeout", ""});
     too_many();
   }
@@ -237,10 +239,11 @@ class NetJudge {
 
   std::string mtus(const Failure& failure) const {
     const Door* there = door(failure.to, failure.probe->door);
-    std::string text = fmt::format("; TCP sends segments of {} bytes", failure.probe->segment);
+    std::string text;  // over libfabric neither is known
+    if (failure.probe->segment > 0) text += fmt::format("; TCP sends segments of {} bytes", failure.probe->segment);
     if (failure.probe->path_mtu > 0)
-      text += fmt::format(", the kernel takes the path for one of {}", failure.probe->path_mtu);
-    if (there != nullptr && there->mtu > 0) text += fmt::format(", the interface there has MTU {}", there->mtu);
+      text += fmt::format("; the kernel takes the path for one of {}", failure.probe->path_mtu);
+    if (there != nullptr && there->mtu > 0) text += fmt::format("; the interface there has MTU {}", there->mtu);
     return text;
   }
 

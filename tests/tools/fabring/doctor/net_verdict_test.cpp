@@ -191,6 +191,16 @@ TEST(NetVerdict, AnAddressOfTwoHostsIsNamedWithBoth) {
   picture.ranks[2]->doors[1].address = "10.0.1.4:4711";
   EXPECT_EQ(only(picture).id, "net.address_twice");
   EXPECT_THAT(only(picture).what, HasSubstr("10.0.1.4: rank 2 (host host2) and rank 3 (host host3)"));
+  EXPECT_EQ(only(picture).severity, Severity::warning) << "a job leaves such cards out";
+  EXPECT_THAT(only(picture).why, HasSubstr("leaves these cards out"));
+  picture.ranks[1]->doors[1].address = "10.0.1.4:4712";
+  EXPECT_THAT(only(picture).what, Not(HasSubstr("two"))) << "three hosts";
+  picture = with_cards(4);
+  picture.ranks[2]->doors[0].address = "10.0.0.4:4711";
+  EXPECT_EQ(only(picture).severity, Severity::critical) << "of the first card";
+  picture.ranks[2]->doors[0].purpose = "data";
+  picture.ranks[3]->doors[0].purpose = "data";
+  EXPECT_EQ(only(picture).severity, Severity::critical);
 }
 
 TEST(NetVerdict, OneHostWithoutLibfabricMakesAllGoWithout) {
@@ -201,6 +211,17 @@ TEST(NetVerdict, OneHostWithoutLibfabricMakesAllGoWithout) {
   EXPECT_THAT(only(picture).what, HasSubstr("tcp on rank 1 (host host1)"));
   picture.ranks[1]->settings = {"FABRING_TRANSPORT=tcp"};
   EXPECT_EQ(only(picture).id, "net.settings") << "asked for, so not a fault of the host";
+}
+
+TEST(NetVerdict, OneHostWithAnotherProviderMakesAllGoWithoutToo) {
+  NetPicture picture = healthy(3);
+  for (auto& facts : picture.ranks) {
+    facts->networks = {"fabric", "tcp"};
+    facts->provider = facts->rank == 1 ? "tcp" : "efa";
+  }
+  EXPECT_EQ(only(picture).id, "net.networks");
+  EXPECT_THAT(only(picture).what,
+              HasSubstr("fabric (tcp) tcp on rank 1 (host host1); fabric (efa) tcp on ranks 0 and 2"));
 }
 
 TEST(NetCalls, ACardCallsAtThatOfItsNetwork) {
@@ -223,6 +244,11 @@ TEST(NetCalls, ACardCallsAtThatOfItsNetwork) {
   EXPECT_EQ(by_first.plain.size(), 2u);
   // One rank without libfabric: nobody calls at its ports.
   picture.ranks[1]->networks = {"tcp"};
+  EXPECT_TRUE(calls_of(encode_doors(picture.ranks), *picture.ranks[0], 3, by).fabric.empty());
+  // Nor where one has another provider: a job would not use it, and its addresses mean nothing to the others.
+  picture.ranks[1]->networks = {"fabric"};
+  EXPECT_FALSE(calls_of(encode_doors(picture.ranks), *picture.ranks[0], 3, by).fabric.empty());
+  picture.ranks[1]->provider = "efa";
   EXPECT_TRUE(calls_of(encode_doors(picture.ranks), *picture.ranks[0], 3, by).fabric.empty());
 }
 
@@ -316,9 +342,22 @@ TEST(NetVerdict, WhoHasNotToldIsNotFine) {
   NetPicture picture = healthy(3);
   picture.probes[2].reset();
   EXPECT_EQ(only(picture).severity, Severity::not_checked);
-  EXPECT_THAT(only(picture).what, HasSubstr("rank 2"));
+  EXPECT_THAT(only(picture).what, HasSubstr("rank 2 has not told what it found"));
   picture.ranks[2].reset();
   EXPECT_EQ(only(picture).severity, Severity::not_checked);
+  picture.probes[1].reset();
+  EXPECT_THAT(only(picture).what, HasSubstr("ranks 1 and 2 have not told what they found"));
+}
+
+TEST(NetVerdict, OfLibfabricNoSegmentsAreTold) {
+  NetPicture picture = with_cards(2);
+  fail(picture, 0, 1, 2, Reach::large_stalls);
+  EXPECT_EQ(only(picture).id, "net.mtu");
+  EXPECT_THAT(only(picture).what, Not(HasSubstr("segments")));
+  fail(picture, 0, 1, 2, Reach::fine);
+  fail(picture, 0, 1, 0, Reach::large_stalls);
+  for (Probe& probe : *picture.probes[0]) probe.segment = 1448;
+  EXPECT_THAT(only(picture).what, HasSubstr("; TCP sends segments of 1448 bytes; the interface there has MTU 1500"));
 }
 
 // A host of sixteen cards and 32 EFA devices has one with its control port; what is more than anybody has is said.
@@ -373,12 +412,14 @@ TEST(NetFacts, SurviveTheWayAndNonsenseIsRefused) {
   fail(picture, 0, 2, Reach::cut);
   (*picture.probes[0])[1].text = "in its\nwords";
   picture.ranks[0]->settings = {"FABRING_LOG=debug"};
+  picture.ranks[0]->provider = "efa";
   picture.ranks[0]->doors.push_back({"data over libfabric", "eth0", "10.0.0.0/24", "10.0.0.1:5", {"\x01\0\xff", 3}, 0});
   const std::string facts = picture.ranks[0]->encode(), probes = encode(*picture.probes[0]);
   const auto read = NetFacts::decode(facts);
   ASSERT_TRUE(read.has_value());
   EXPECT_EQ(read->doors[0].address, "10.0.0.1:4000");
   EXPECT_EQ(read->settings[0], "FABRING_LOG=debug");
+  EXPECT_EQ(read->provider, "efa");
   EXPECT_EQ(read->doors[1].fabric, std::string("\x01\0\xff", 3));
   const auto found = decode_probes(probes, 3);
   ASSERT_TRUE(found.has_value());

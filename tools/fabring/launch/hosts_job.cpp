@@ -145,15 +145,24 @@ class HostsAttempt final : HostEvents {
       if (starting(link)) link->give_up();
       if (link->state() != State::lost) continue;
       ++missing;
-      host_said(link->failure());
+      no_job(link->failure());
     }
     if (missing == 0) return true;
     if (links_.size() > 1)
-      host_said(fmt::format("{} of {} hosts cannot be used; nothing was started", missing, links_.size()));
+      no_job(fmt::format("{} of {} hosts cannot be used; nothing was started", missing, links_.size()));
     const bool time_is_up = until_ && Clock::now() >= *until_;
-    if (time_is_up) host_said(std::string(says_time_is_up));
+    if (time_is_up) no_job(std::string(says_time_is_up));
     start_code_ = time_is_up ? exit_timed_out : exit_could_not_run;
     return false;
+  }
+
+  void no_job(const std::string& why) {
+    host_said(why);
+    record_error(why);
+  }
+
+  void record_error(const std::string& why) {
+    if (JobRecord* record = options_.job.record) record->error += (record->error.empty() ? "" : "; ") + why;
   }
 
   bool order_ranks(const std::string& job_id) {
@@ -163,7 +172,7 @@ class HostsAttempt final : HostEvents {
     auto address =
         options_.master_addr.empty() ? meeting_address(hosts, is_here) : Result<std::string>(options_.master_addr);
     if (!address) {
-      host_said(address.error().message());
+      no_job(address.error().message());
       start_code_ = exit_could_not_run;
       hopeless_ = true;
       return false;
@@ -263,7 +272,9 @@ class HostsAttempt final : HostEvents {
       std::vector<int> ranks(static_cast<std::size_t>(share.count));
       std::iota(ranks.begin(), ranks.end(), share.first);
       supervisor_.lost(ranks, link->failure(), exit_could_not_run, now);
-      if (link->could_not_start()) supervisor_.give_up(exit_could_not_run);
+      if (!link->could_not_start()) continue;
+      record_error(link->failure());
+      supervisor_.give_up(exit_could_not_run);
     }
   }
 

@@ -24,7 +24,7 @@ bool same_file(int a, int b) {
 }  // namespace
 
 JobOutput::JobOutput(std::string name, int ranks, OutputStyle style, int out_fd, int err_fd)
-    : name_(std::move(name)), out_(out_fd), err_(err_fd), one_(same_file(out_fd, err_fd)) {
+    : name_(std::move(name)), out_(out_fd), err_(err_fd), end_last_(style.end_last), one_(same_file(out_fd, err_fd)) {
   for (int rank = 0; rank < ranks; ++rank) lines_.push_back({OutputLines(rank, style), OutputLines(rank, style)});
 }
 
@@ -38,6 +38,7 @@ void JobOutput::end_lines() {
     add(way(OutputStream::out), lines.out.finish());
     add(way(OutputStream::err), lines.err.finish());
   }
+  if (Way& out = way(OutputStream::out); end_last_ && out.last != '\n') add(out, "\n");
 }
 
 void JobOutput::say(const std::string& text) {
@@ -48,6 +49,7 @@ void JobOutput::add(Way& way, std::string_view text) {
   if (way.closed) return;
   if (way.queue.empty()) way.moved = Clock::now();
   way.queue.add(text);
+  if (!text.empty()) way.last = text.back();
 }
 
 bool JobOutput::room(OutputStream stream) const {

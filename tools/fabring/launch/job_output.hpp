@@ -55,6 +55,7 @@ class JobOutput {
     Descriptor terminal;
     OutputQueue queue;
     Time moved{};  ///< when its reader last took something, or had all
+    char last = '\n';
     bool closed = false;
   };
   Way& way(OutputStream stream) { return stream == OutputStream::out || one_ ? out_ : err_; }
@@ -68,6 +69,7 @@ class JobOutput {
   const std::string name_;
   std::vector<Lines> lines_;
   Way out_, err_;
+  const bool end_last_;
   const bool one_;  ///< both are the same (2>&1): one queue keeps their order, and lines whole
   std::optional<Time> hurried_;
   bool told_ = false, dropped_ = false;

@@ -29,7 +29,7 @@ std::string job_json(const JobRecord& record, const std::vector<HostShare>& host
   const ordered_json all{{"schema", 1},
                          {"job", record.job_id},
                          {"exit_code", code ? *code : static_cast<int>(exit_could_not_run)},
-                         {"error", code ? "" : code.error().message()},
+                         {"error", code ? record.error : code.error().message()},
                          {"seconds", seconds},
                          {"attempts", record.attempts},
                          {"first_failure", first},

@@ -11,6 +11,7 @@ namespace fabring::tools {
 struct OutputStyle {
   bool tag = false;        ///< "[3] "
   bool timestamp = false;  ///< "12:34:56.789 " (local time)
+  bool end_last = false;   ///< stdout ends with a newline, though ranks did not print one: a line of ours follows
 };
 
 /// One stream of one rank.

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <filesystem>
 #include <functional>
 #include <memory>
 
@@ -129,6 +130,11 @@ int run_here(RunOptions& options, Environment environment) {
   auto exported = exported_environment(options.exports, environment);
   if (!exported) return usage("-x: " + exported.error().message());
   for (const auto& [name, value] : *exported) environment[name] = value;
+  // As with --hosts, where it is read here: the ranks find it, wherever they run.
+  if (const auto file = environment.find("FABRING_SECRET_FILE"); file != environment.end() && !file->second.empty()) {
+    std::error_code error;
+    if (auto path = std::filesystem::absolute(file->second, error); !error) file->second = path.string();
+  }
   if (!options.several.directory.empty() && ::chdir(options.several.directory.c_str()) != 0)
     return usage(fmt::format("--chdir: cannot enter '{}': {}", options.several.directory, std::strerror(errno)));
   return run_and_report(options, {{host_name(), 0, options.job.ranks}},
@@ -173,6 +179,7 @@ int run(RunOptions& options, const CLI::App& app, Session& session) {
   }
   options.exports.insert(options.exports.begin(), horovod->begin(), horovod->end());  // -x comes after and wins
   if (const std::string note = horovod_note(options.horovod); !note.empty()) complain("run", note);
+  options.job.style.end_last = options.json && options.output.empty();
   Environment environment = process_environment();
   if (options.explain) environment["FABRING_EXPLAIN"] = "1";
   options.job.record = &options.record;

@@ -231,6 +231,19 @@ TEST_F(Hosts, ThatCannotBeReachedAreAllNamedAndNothingStarts) {
     EXPECT_THAT(result.err, HasSubstr(part));
 }
 
+TEST_F(Hosts, WithoutAJobTheReportSaysWhy) {
+  const auto error = [](const ProgramResult& result) -> std::string {
+    return nlohmann::json::parse(lines(result.out).back())["error"];
+  };
+  EXPECT_THAT(error(on("a,unknown,refuses", "true", {"--json"})),
+              AllOf(HasSubstr("host unknown: the name is unknown"), HasSubstr("host refuses: nobody listens"),
+                    HasSubstr("2 of 3 hosts cannot be used")));
+  EXPECT_THAT(
+      error(run({"run", "--hosts", "a", "--ssh", "sh " + (folder / "ssh").string(), "--json", "--", "/no/such"})),
+      HasSubstr("host a: "));
+  EXPECT_EQ(error(on("a", "exit 3", {"--json"})), "") << "there was a job";
+}
+
 TEST_F(Hosts, MayPrintAtLogin) {
   const auto result = on("chatty", "echo $FABRING_RANK");
   EXPECT_EQ(result.code, 0);

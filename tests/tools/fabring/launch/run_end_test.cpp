@@ -54,6 +54,32 @@ TEST(Run, ReportsTheJobAsJsonBehindWhatTheRanksPrint) {
   EXPECT_EQ(report["ranks"][2]["host"], report["hosts"][0]["host"]);
 }
 
+TEST(Run, ItsReportIsALineOfItsOwnWhateverTheRanksPrintLast) {
+  for (const std::vector<std::string>& here :
+       {std::vector<std::string>{"-n", "2"}, std::vector<std::string>{"--hosts", "localhost:2"}})
+    for (const char* last : {"nonl", "bar\\r", ""}) {
+      std::vector<std::string> words{"run", "--json", "--", "printf", last};
+      words.insert(words.begin() + 1, here.begin(), here.end());
+      const auto result = run(words);
+      ASSERT_EQ(result.code, 0) << result.err;
+      EXPECT_EQ(nlohmann::json::parse(lines(result.out).back())["exit_code"], 0) << result.out;
+      if (*last == '\0') {
+        EXPECT_EQ(lines(result.out).size(), 1u) << result.out;
+      }
+    }
+  EXPECT_EQ(run({"run", "-n", "1", "--", "printf", "nonl"}).out, "nonl") << "nothing follows";
+}
+
+TEST(Run, ASecretIsFoundFromAnotherDirectoryToo) {
+  const std::string name = "secret_" + std::to_string(::getpid());
+  std::ofstream(name) << "words";
+  EXPECT_EQ(run({"run", "-n", "1", "--chdir", "/", "--", "sh", "-c", "cat $FABRING_SECRET_FILE"},
+                {{"FABRING_SECRET_FILE", name}})
+                .out,
+            "words");
+  std::remove(name.c_str());
+}
+
 TEST(Run, WritesTheReportToAFileAndLeavesStdoutToTheRanks) {
   const std::string file = testing::TempDir() + "report_" + std::to_string(::getpid());
   const auto result = run({"run", "-n", "1", "--output", file, "--", "echo", "printed"});

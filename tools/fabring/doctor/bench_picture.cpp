@@ -27,15 +27,19 @@ std::string shortened(const std::string& name) {
 std::string matrix_text(const BenchMatrix& matrix, std::size_t most) {
   const std::size_t players = matrix.names.size();
   if (players > most) return {};
+  const auto cell = [&](std::size_t from, std::size_t to) -> std::string {
+    if (from == to) return "-";
+    return matrix.GBps[from][to] <= 0 ? "?" : fmt::format("{:.3g}", matrix.GBps[from][to]);
+  };
+  std::size_t width = 6;  // a slow link has more digits: 0.0123
+  for (std::size_t from = 0; from < players; ++from)
+    for (std::size_t to = 0; to < players; ++to) width = std::max(width, cell(from, to).size() + 1);
   std::string text = "GB/s, from the row to the column\n      ";
-  for (std::size_t to = 0; to < players; ++to) text += fmt::format("{:>6}", to);
+  for (std::size_t to = 0; to < players; ++to) text += fmt::format("{:>{}}", to, width);
   text += "\n";
   for (std::size_t from = 0; from < players; ++from) {
     text += fmt::format("{:>6}", from);
-    for (std::size_t to = 0; to < players; ++to)
-      text += from == to                   ? fmt::format("{:>6}", "-")
-              : matrix.GBps[from][to] <= 0 ? fmt::format("{:>6}", "?")
-                                           : fmt::format("{:>6.3g}", matrix.GBps[from][to]);
+    for (std::size_t to = 0; to < players; ++to) text += fmt::format("{:>{}}", cell(from, to), width);
     text += "   " + matrix.names[from] + "\n";
   }
   return text;

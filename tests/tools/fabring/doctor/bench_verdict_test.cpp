@@ -191,6 +191,13 @@ TEST(BenchVerdict, WhatWasNotMeasuredIsNotFine) {
   EXPECT_THAT(heat_map(matrix, "a title"), HasSubstr("a title"));
 }
 
+TEST(BenchPicture, SlowLinksHaveAColumnOfTheirOwnToo) {
+  BenchMatrix matrix = even(3);
+  matrix.GBps[0][1] = 0.0123;
+  matrix.GBps[0][2] = 0.00456;
+  EXPECT_THAT(matrix_text(matrix), HasSubstr(" 0.0123 0.00456 "));
+}
+
 TEST(BenchPicture, LongNamesStandBesideTheCellsWithBothEnds) {
   BenchMatrix matrix = even(4);
   for (std::string& name : matrix.names)

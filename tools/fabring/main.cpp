@@ -81,8 +81,8 @@ int run(int argc, char** argv) {
   std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
   const auto dashes = std::find(words.begin(), words.end(), "--");
   session.arguments.assign(words.begin(), dashes);
-  name_the_part_of_doctor(session.arguments);
   if (dashes != words.end()) session.command.assign(dashes + 1, words.end());
+  name_the_part_of_doctor(session.arguments, session.command);
 
   CLI::App app("Fabring: collective communication on libfabric, without MPI", "fabring");
   app.formatter(std::make_shared<HelpText>());

@@ -20,8 +20,13 @@ void add_doctor(CLI::App& app, Session& session) {
       "Example: fabring doctor");
 }
 
-void name_the_part_of_doctor(std::vector<std::string>& arguments) {
+void name_the_part_of_doctor(std::vector<std::string>& arguments, std::vector<std::string>& command) {
   if (arguments.empty() || arguments[0] != "doctor") return;
+  if (arguments.size() > 1 &&
+      arguments[1] == "explain") {  // it starts nothing: these are words, whatever they begin with
+    for (const std::string& word : command) arguments.push_back(" " + word);
+    command.clear();
+  }
   // A code like -61 is no option, and a line of a log like "[a, b]" no list: the blank keeps the parser from taking
   // them for one.
   for (std::size_t i = 2; i < arguments.size() && arguments[1] == "explain"; ++i) {

@@ -13,7 +13,7 @@ void add_doctor_hang(CLI::App& doctor, Session& session);
 void add_doctor_net(CLI::App& doctor, Session& session);
 
 /// `fabring doctor --json` is `fabring doctor host --json`: puts in the part that is meant when none is named, and
-/// keeps negative codes from looking like options.
-void name_the_part_of_doctor(std::vector<std::string>& arguments);
+/// keeps negative codes from looking like options. `command`: what stands behind "--"; `explain` takes it as words.
+void name_the_part_of_doctor(std::vector<std::string>& arguments, std::vector<std::string>& command);
 
 }  // namespace fabring::tools

@@ -246,6 +246,26 @@ constexpr Explanation all_explanations[] = {
      "A rank could not be reached for NCCL's own connections.",
      "the other rank is gone already\na firewall refuses the port\nthe wrong interface's address was given out",
      "fabring doctor net on all hosts; NCCL_SOCKET_IFNAME"},
+    // Findings of doctor itself, by family.
+    {"Fabring", "hang.*", "", "A finding of fabring doctor hang: why a running job stands still.",
+     "never_entered: that rank has not called what others wait in\norder: ranks wait for each other in a circle\n"
+     "stopped, silent: its process is stopped; it is dead or cut off\nmismatch: ranks called different things\n"
+     "link: what a rank has sent does not arrive\ndriver: its thread is held up inside the program's reduction or the "
+     "provider\nleft, lost, failed: a rank has left; a communicator has failed\nstanding, unheard, unreachable: not "
+     "certain yet",
+     "fabring doctor hang says of each what was seen and what to do; docs/doctor.md lists all"},
+    {"Fabring", "net.*", "", "A finding of fabring doctor net, or of fabring doctor host about the network.",
+     "rendezvous, lost: ranks did not meet, or one died\nrefused, dropped, no_route, reset, mute: a connection failed "
+     "so\n"
+     "wrong_service, turned_away, address_twice: somebody else answers there\nmtu, slow_large: small messages pass and "
+     "large ones do not, or late\nversion, settings, mismatch, interfaces, networks, mtu_differs: hosts differ",
+     "fabring doctor net, or host, says of each what was seen and what to do; docs/doctor.md lists all"},
+    {"Fabring", "bench.*", "", "A finding of fabring doctor bench: a link, direction, host or card that stands out.",
+     "slow_*: slower than the others\nloss: packets are sent again\nstuck, lost, start: it could not be measured",
+     "fabring doctor bench says of each what was seen and what to do; docs/doctor.md says how it is judged"},
+    {"Fabring", "environment.* limits.* memory.* processors.* nic.* pci.* names.* fabric.* gpu.* container.* clock.*",
+     "", "A finding of fabring doctor host.", "what it names on that host is missing, wrong, or less than it could be",
+     "fabring doctor host --all there says what was seen, why it matters and what to do"},
     // PyTorch and Gloo.
     {"PyTorch", "", "watchdog caught collective operation timeout|collective operation timeout",
      "A collective did not end within the process group's timeout.",
@@ -316,10 +336,40 @@ constexpr Explanation all_explanations[] = {
     // The system.
     {"system", "SIGBUS 135 -7", "bus error", "A mapped file had no room behind it: nearly always /dev/shm.",
      "/dev/shm is full", "docker run --shm-size=8g; df /dev/shm"},
-    {"system", "SIGKILL 137 -9", "out of memory: killed process|oom-kill|oomkilled|exitcode: -9|signal 9 (sigkill)",
+    {"system", "SIGKILL 137 -9",
+     "out of memory: killed process|oom-kill|oomkilled|exitcode+: -9|signal 9 (sigkill)|exited on signal 9|status 137|"
+     "exit code 137|exit code:+137|srun: error:+: killed",
      "The process was killed.",
      "the kernel, or the container's limit, for memory\nthe scheduler (time limit), or a person",
      "dmesg | grep -i oom; kubectl describe pod; sacct"},
+    {"system", "SIGSEGV 139",
+     "segmentation fault|exitcode+: -11|signal 11 (sigsegv)|exited on signal 11|status 139|exit code 139|exit "
+     "code:+139",
+     "The process read or wrote where it has no memory.",
+     "a bug of the program or of a native library that it uses\na buffer that was freed while an operation still used "
+     "it\nlibraries of versions that do not fit",
+     "ulimit -c unlimited, run again, gdb PROGRAM CORE -batch -ex 'thread apply all bt'; coredumpctl gdb\nPython: "
+     "PYTHONFAULTHANDLER=1 prints where it was\nlook at the first rank that ended so: others follow it"},
+    {"system", "SIGABRT 134",
+     "aborted (core dumped)|exitcode+: -6 |signal 6 (sigabrt)|exited on signal 6|status 134|exit code 134|exit "
+     "code:+134|"
+     "srun: error:+: aborted",
+     "The process ended itself: it found something that must not be.",
+     "an assertion or an exception that nobody caught; its text stands before\nmemory that was overwritten (\"free(): "
+     "invalid pointer\")",
+     "look for the last lines of that rank before it ended"},
+    {"system", "SIGTERM 143",
+     "exitcode+: -15|signal 15 (sigterm)|exited on signal 15|status 143|exit code 143|exit code:+143|srun: error:+: "
+     "terminated",
+     "The process was told to end.",
+     "its launcher ends all ranks once one has failed\nthe scheduler: its time limit, or the job was cancelled",
+     "look for the rank that failed first; sacct, kubectl describe pod", true},
+    {"system", "", "error while loading shared libraries", "The loader does not find a library that the program needs.",
+     "it is not installed on that host, or in that container (libfabric.so.1: Debian's libfabric1)\nit is in a folder "
+     "that the loader does not search; ranks on other hosts have the environment of a login there",
+     "ldd PROGRAM on that host\ninstall it on all hosts, or name its folder: LD_LIBRARY_PATH, passed on with fabring "
+     "run "
+     "-x LD_LIBRARY_PATH"},
     {"system", "EMFILE", "too many open files", "The limit on open files is reached.",
      "one socket or more for every other rank, besides data loaders",
      "ulimit -n 65536; LimitNOFILE in the systemd unit"},

@@ -93,6 +93,13 @@ std::string printable(std::string_view line) {
   return out;
 }
 
+// "net.mtu" is of "net.*".
+bool is_of_family(std::string_view id, std::string_view family) {
+  if (!family.ends_with(".*") || !id.starts_with(family.substr(0, family.size() - 1))) return false;
+  id.remove_prefix(family.size() - 1);
+  return !id.empty() && id.find_first_not_of("abcdefghijklmnopqrstuvwxyz_") == std::string_view::npos;
+}
+
 // Of "24", "-24", "EMFILE" or "FI_EMFILE"; 0: it is none of this system.
 int errno_number(std::string_view code) {
   constexpr int last = 133;
@@ -114,7 +121,7 @@ std::vector<const Explanation*> explain_code(std::string_view code) {
   const std::string wanted = small_letters(code);
   for (const Explanation& entry : explanations())
     for (const std::string& known : words(entry.codes))
-      if (small_letters(known) == wanted) {
+      if (small_letters(known) == wanted || is_of_family(wanted, known)) {
         found.push_back(&entry);
         break;
       }
@@ -178,7 +185,7 @@ std::string nearest_code(std::string_view code) {
     std::vector<std::string> all;
     for (const Explanation& entry : explanations())
       for (std::string& word : words(entry.codes))
-        if (word.size() > 3 && word[0] != '-') all.push_back(std::move(word));
+        if (word.size() > 3 && word[0] != '-' && word.back() != '*') all.push_back(std::move(word));
     return all;
   }();
   const std::vector<std::string_view> views(known.begin(), known.end());

@@ -13,7 +13,8 @@ namespace fabring::tools {
 
 struct Explanation {
   std::string_view source;  ///< "Fabring", "EFA", "libfabric", "NCCL", "PyTorch", "system"
-  std::string_view codes;   ///< names and numbers that mean it, blank-separated: "4126 UNESTABLISHED_RECV_UNRESP"
+  std::string_view codes;   ///< names and numbers that mean it, blank-separated: "4126 UNESTABLISHED_RECV_UNRESP".
+                           ///< "net.*": findings of that family
   std::string_view
       phrases;  ///< what a log says, '|'-separated, small letters: any of them. '+' joins what must all be there. '^':
                 ///< a code of ours, which stands in front, in small letters: others' lines have such words too
@@ -25,7 +26,8 @@ struct Explanation {
 
 std::span<const Explanation> explanations();
 
-/// Entries that have this code: "4126", "-61", "FI_ENODATA", "peer_lost", "ncclRemoteError"; case does not count.
+/// Entries that have this code: "4126", "-61", "FI_ENODATA", "peer_lost", "ncclRemoteError", "net.mtu"; case does not
+/// count.
 std::vector<const Explanation*> explain_code(std::string_view code);
 
 /// Entries that have the name of this error number of the system: "24" and "-24" those of EMFILE, as "FI_EMFILE".

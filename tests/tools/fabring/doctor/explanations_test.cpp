@@ -71,6 +71,17 @@ TEST(Explanations, LinesOfLogsAreRecognised) {
       {"Failure to post internal receive buffers", "own buffers"},
       {"NVRM: Xid (PCI:0000:10:00): 79, GPU has fallen off the bus", "GPU reported"},
       {"OSError: [Errno 24] Too many open files", "open files"},
+      {"fabring run: rank 0 (pid 1) exited with status 137", "was killed"},
+      {"command terminated with exit code 137", "was killed"},
+      {"  exitcode  : -9 (pid: 4242)", "was killed"},
+      {"srun: error: n1: task 3: Killed", "was killed"},
+      {"Segmentation fault (core dumped)", "has no memory"},
+      {"mpirun noticed that process rank 1 with PID 0 on node n1 exited on signal 11 (Segmentation fault).",
+       "has no memory"},
+      {"  exitcode  : -11 (pid: 4242)", "has no memory"},
+      {"srun: error: n1: task 0: Aborted (core dumped)", "ended itself"},
+      {"srun: error: n1: task 0: Terminated", "told to end"},
+      {"./app: error while loading shared libraries: libfabric.so.1: cannot open shared object file", "loader"},
       {"fi_getinfo: -61 (No data available)", "No provider"},
       {"peer_lost: allreduce #1 on 'world': no connection to rank 1: 10.0.0.2:4711: no answer for 30.0 s "
        "(FABRING_SILENCE_TIMEOUT): a firewall, a cable, or cards that do not reach each other",
@@ -143,6 +154,14 @@ TEST(Explanations, KnowWhatFabringItselfPrintsAndRaises) {
   }
   for (const char* raised : {"PeerLostError", "MismatchError", "TimeoutError", "DeviceError", "InternalError"})
     EXPECT_THAT(explain_code(raised), SizeIs(1)) << raised;
+}
+
+TEST(Explanations, KnowTheFindingsOfDoctor) {
+  for (const char* id : {"net.mtu", "hang.silent", "hang.order", "bench.slow_link", "limits.memlock"})
+    EXPECT_THAT(explain_code(id), SizeIs(1)) << id;
+  for (const char* other : {"net.", "net", "net.example.com", "hang.3", "nothing.mtu"})
+    EXPECT_THAT(explain_code(other), IsEmpty()) << other;
+  EXPECT_THAT(nearest_code("hang"), testing::Not(HasSubstr("*")));
 }
 
 TEST(Explanations, WordsOfOthersThatLookLikeOurCodesAreNotOurs) {

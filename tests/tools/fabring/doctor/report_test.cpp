@@ -95,8 +95,16 @@ TEST(DoctorReport, NothingCheckedIsNotFine) {
 }
 
 std::vector<std::string> named(std::vector<std::string> arguments) {
-  name_the_part_of_doctor(arguments);
+  std::vector<std::string> command;
+  name_the_part_of_doctor(arguments, command);
   return arguments;
+}
+
+TEST(Doctor, WhatStandsBehindDashesIsToBeExplainedToo) {
+  std::vector<std::string> arguments{"doctor", "explain"}, command{"-111", "--x"};
+  name_the_part_of_doctor(arguments, command);
+  EXPECT_THAT(arguments, ElementsAre("doctor", "explain", " -111", " --x"));
+  EXPECT_TRUE(command.empty());
 }
 
 TEST(Doctor, WithoutAPartTheHostIsMeant) {

@@ -337,6 +337,17 @@ bool MeetingServer::on_put(const VisitorPtr& visitor, std::string_view payload) 
   return true;
 }
 
+// Two hosts with one address reset each other's connections. Ranks behind one translation have one as well, so it is
+// said where a connection has ended, and not before.
+std::string MeetingServer::same_address_text(const Visitor& visitor) const {
+  for (const VisitorPtr& other : members_)
+    if (other && other->rank != visitor.rank && other->join.fingerprint != visitor.join.fingerprint &&
+        other->join.host != visitor.join.host && other->link->remote().host == visitor.link->remote().host)
+      return fmt::format("; {} came from the same address: if these two hosts both have it, give one of them another",
+                         who(*other));
+  return {};
+}
+
 void MeetingServer::on_end(const VisitorPtr& visitor) {
   visitors_.erase(visitor);
   values_.forget(visitor->link);
@@ -344,8 +355,8 @@ void MeetingServer::on_end(const VisitorPtr& visitor) {
   if (visitor->joined && !visitor->done && failure_.ok() && !closing_ && members_[index] == visitor) {
     informed_[index] = true;  // there is nobody left to tell
     fail(Status(ErrorCode::peer_lost,
-                fmt::format("{} died: its connection closed while the ranks were {}", who(*visitor),
-                            all_here_ ? "setting up" : "still meeting"),
+                fmt::format("{} died: its connection closed or was reset while the ranks were {}{}", who(*visitor),
+                            all_here_ ? "setting up" : "still meeting", same_address_text(*visitor)),
                 meeting::about(visitor->rank, visitor->join.host)));
   }
   visitor->done = true;

@@ -95,6 +95,7 @@ class MeetingServer {
   std::vector<Rank> missing() const;
   std::string missing_text(const std::string& how_long = {}) const;
   std::string who(const Visitor& visitor) const;
+  std::string same_address_text(const Visitor& visitor) const;
   static Process process_of(const Visitor& visitor);
   bool is_beside(const Visitor& visitor) const;  ///< on this host
   template <class Member>

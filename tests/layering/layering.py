@@ -46,7 +46,7 @@ ALLOWED = {
     "tools/fabring/plan": {"tools", "tools/fabring/simulate", "runtime/engine", "runtime/startup", "simulation", *PLANS},
     "tools/fabring/perf": {"tools", "tools/fabring/launch", "tools/fabring/plan", "runtime/bootstrap", "runtime/engine", "device",
                            "device/cuda", *PLANS},
-    "tools/fabring/status": {"tools", "runtime/engine", "runtime/status"},
+    "tools/fabring/status": {"tools", "runtime/engine", "runtime/status", "topology"},
     "tools/fabring/topo": {"tools", "runtime/startup", "topology"},
     "tools/fabring/doctor": {"tools", "tools/fabring/launch", "tools/fabring/perf", "tools/fabring/status", "tools/fabring/topo",
                              "runtime/bootstrap", "runtime/startup", "topology", "transports/fabric", "transports/shm",

@@ -153,6 +153,19 @@ def stopped(options, transport):
             rank.wait_event("step", 10, start=len(rank.events))
 
 
+def all_stopped(options, transport):
+    """None can say which job it is of: it is found by its name all the same, and where it is is known."""
+    with Job(options.program, 2, transport) as job:
+        serve(job)
+        for rank in job.ranks:
+            rank.signal(signal.SIGSTOP)
+        done, _ = ask(options, ["doctor", "hang", job.settings["FABRING_JOB_ID"]])
+        require(done.returncode == 1 and done.stdout.count("[hang.stopped]") == 2, f"{done.returncode}: {done.stdout}{done.stderr}")
+        require("on 1 host\n" in done.stdout and "no rank answered" in done.stdout, done.stdout)
+        for rank in job.ranks:
+            rank.signal(signal.SIGCONT)
+
+
 def mismatched(options, transport):
     with Job(options.program, 2, transport) as job:
         serve(job)
@@ -354,7 +367,7 @@ def main():
     except hosts.NotPossible as reason:
         print(f"several hosts: not here, {reason}")
         several = []
-    cases = [healthy, never_enters, shrunk, stopped, mismatched, crossed, other_tags, stuck, refused, hostile, nameless, off, nothing_left, *several]
+    cases = [healthy, never_enters, shrunk, stopped, all_stopped, mismatched, crossed, other_tags, stuck, refused, hostile, nameless, off, nothing_left, *several]
     # What is asked does not depend on the transport; the cases take turns.
     run_cases([(f"{case.__name__.replace('_', ' ')}, {transport}", lambda c=case, t=transport: c(options, t))
                for number, case in enumerate(cases)

@@ -30,15 +30,12 @@ struct HangOptions {
 };
 
 std::string answered_subject(const JobPicture& job) {
-  std::set<std::string> hosts;
-  std::size_t answered = 0;
-  for (const RankPicture& rank : job.ranks) {
-    if (!rank.host.empty()) hosts.insert(rank.host);
-    if (rank.state) ++answered;
-  }
-  return fmt::format("job {}, {} of {} ranks answered, {} host{}",
-                     job.job_id.empty() ? job.tag.substr(0, 8) : job.job_id, answered, job.ranks.size(), hosts.size(),
-                     hosts.size() == 1 ? "" : "s");
+  const auto answered =
+      std::count_if(job.ranks.begin(), job.ranks.end(), [](const RankPicture& rank) { return rank.state.has_value(); });
+  const std::string name = job.job_id.empty() ? job.tag.substr(0, 8) : job.job_id;
+  // How many there are in all those who answer say.
+  if (answered == 0) return fmt::format("job {}, no rank answered, {}", name, hosts_text(job));
+  return fmt::format("job {}, {} of {} ranks answered, {}", name, answered, job.ranks.size(), hosts_text(job));
 }
 
 // How to name it: by its tag, and what else people know it by.

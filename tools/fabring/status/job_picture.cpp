@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <fstream>
 #include <thread>
 
 #include "runtime/base/named_thread.hpp"
 #include "runtime/status/status_visit.hpp"
+#include "topology/host_identity.hpp"
 
 namespace fabring::tools {
 namespace {
@@ -129,6 +131,22 @@ void ask_for_others(JobPicture& job, std::vector<StatusVisit>& doors, std::chron
   }
 }
 
+// The name of a job none of whose ranks here answers: as the environment of one's process has it.
+std::string started_as(const JobPicture& job) {
+  constexpr std::string_view name = "FABRING_JOB_ID=";
+  for (const RankPicture& rank : job.ranks) {
+    if (!rank.local || rank.pid <= 0) continue;
+    std::ifstream environment(fmt::format("/proc/{}/environ", rank.pid), std::ios::binary);
+    for (std::string line; std::getline(environment, line, '\0');)
+      if (line.starts_with(name)) {
+        for (char& letter : line)
+          if (static_cast<unsigned char>(letter) < 0x20 || letter == 0x7f) letter = '?';
+        return line.substr(name.size());
+      }
+  }
+  return {};
+}
+
 bool is_meant(const JobPicture& job, const std::string& words) {
   if (words.empty() || job.job_id == words || (words.size() >= 4 && job.tag.starts_with(words))) return true;
   return std::any_of(job.ranks.begin(), job.ranks.end(),
@@ -181,6 +199,8 @@ Result<std::vector<JobPicture>> look_at_jobs(const std::string& job, std::chrono
   for (JobPicture& one : jobs)
     for (const StatusVisit& door : *doors)
       if (door.who.job == one.tag && of(door) == Answering::foreign) add_local(one, door);
+  for (JobPicture& one : jobs)
+    if (one.job_id.empty() && !one.foreign) one.job_id = started_as(one);
   std::erase_if(jobs, [&](const JobPicture& one) { return !is_meant(one, job); });
   for (JobPicture& one : jobs) {
     ask_for_others(one, *doors, limit / 2);
@@ -188,6 +208,8 @@ Result<std::vector<JobPicture>> look_at_jobs(const std::string& job, std::chrono
     for (RankPicture& rank : one.ranks)
       for (const RankPicture& other : one.ranks)
         if (rank.local && rank.host.empty() && other.local && other.state) rank.host = other.host;
+    for (RankPicture& rank : one.ranks)
+      if (rank.local && rank.host.empty()) rank.host = host_name();
   }
   return jobs;
 }

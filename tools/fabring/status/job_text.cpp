@@ -42,13 +42,11 @@ std::string operation_text(const RankState& state, const OperationState& operati
 }
 
 std::string subject(const JobPicture& job) {
-  std::set<std::string> hosts;
-  for (const RankPicture& rank : job.ranks)
-    if (!rank.host.empty()) hosts.insert(rank.host);
-  std::string text =
-      fmt::format("job {} (tag {}): {} rank{} on {} host{}", job.job_id.empty() ? "without a name" : job.job_id,
-                  job.tag.substr(0, 8), job.ranks.size(), job.ranks.size() == 1 ? "" : "s", hosts.size(),
-                  hosts.size() == 1 ? "" : "s");
+  // How many there are in all those who answer say.
+  const bool heard = std::any_of(job.ranks.begin(), job.ranks.end(), [](const auto& rank) { return rank.state; });
+  std::string text = fmt::format(
+      "job {} (tag {}): {}{} rank{} on {}", job.job_id.empty() ? "without a name" : job.job_id, job.tag.substr(0, 8),
+      heard ? "" : "at least ", job.ranks.size(), job.ranks.size() == 1 ? "" : "s", hosts_text(job));
   if (!job.version.empty()) text += ", Fabring " + job.version;
   return text;
 }
@@ -124,6 +122,18 @@ std::string time_text(std::uint64_t milliseconds) {
   if (seconds < 120) return fmt::format("{} s", seconds);
   if (seconds < 7200) return fmt::format("{} min {} s", seconds / 60, seconds % 60);
   return fmt::format("{} h {} min", seconds / 3600, seconds / 60 % 60);
+}
+
+std::string hosts_text(const JobPicture& job) {
+  std::set<std::string> hosts;
+  bool all_known = true;
+  for (const RankPicture& rank : job.ranks) {
+    all_known = all_known && !rank.host.empty();
+    if (!rank.host.empty()) hosts.insert(rank.host);
+  }
+  if (hosts.empty()) return "hosts that are not known";
+  return fmt::format("{} host{}{}", hosts.size(), hosts.size() == 1 ? "" : "s",
+                     all_known ? "" : ", and where others are is not known");
 }
 
 std::string label_of(const RankState& state, std::uint64_t communicator) {

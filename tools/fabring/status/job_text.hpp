@@ -16,6 +16,9 @@ std::string_view name(Driver driver);
 /// "1.2 s", "3 min 20 s"
 std::string time_text(std::uint64_t milliseconds);
 
+/// "2 hosts"; "1 host, and where others are is not known".
+std::string hosts_text(const JobPicture& job);
+
 /// Label of a communicator by its id; "?" if the rank does not list it.
 std::string label_of(const RankState& state, std::uint64_t communicator);
 

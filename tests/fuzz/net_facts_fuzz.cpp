@@ -26,6 +26,7 @@ tools::NetFacts facts_of(Rank rank) {
   facts.settings = {"FABRING_TRANSPORT=tcp"};
   facts.interfaces = {"eth0 1500 10000", "eth1 9000 25000"};
   facts.networks = {"fabric", "tcp"};
+  facts.provider = "tcp";
   return facts;
 }
 

@@ -37,8 +37,8 @@ TEST(NameQuestion, ANameThatIsPublishedLateIsFound) {
 TEST(NameQuestion, AnErrorThatStaysIsTheAnswer) {
   NameQuestion question("haed-node", unknown);
   const auto answer = question.last(in(250ms));
-  // On a busy host not even the first answer may have come; then it is pending, and not an error.
-  EXPECT_EQ(question.pending(), !answer);
+  // On a busy host not even the first answer may have come, or a later question has none yet: then it is pending.
+  EXPECT_TRUE(answer || question.pending());
   if (answer) {
     EXPECT_EQ(answer->error, "Name or service not known");
   }

@@ -288,7 +288,10 @@ std::shared_ptr<Execution> EngineCore::submit(const std::shared_ptr<Communicator
 
 Status EngineCore::prepare(CommunicatorCore& communicator, const Call& call) {
   std::lock_guard lock(communicator.mutex);
-  if (!communicator.failed.ok()) return communicator.failed;
+  if (!communicator.failed.ok()) {
+    communicator.untold = false;
+    return communicator.failed;
+  }
   const auto plan = communicator.plans.find_or_make(call, communicator.self, communicator.node_of);
   return plan ? Status() : plan.error();
 }
@@ -311,6 +314,10 @@ bool EngineCore::begin_fresh() {
       if (const Status failed = failure_of(*communicator); failed.ok()) {
         communicator->messages.submit(*this, std::move(execution));
       } else {
+        {
+          std::lock_guard lock(communicator->mutex);
+          communicator->untold = false;
+        }
         execution->fail(failed.with_prefix(execution->call().describe() + ": "));
         finish_now(execution);
       }

@@ -168,7 +168,8 @@ void EngineCore::fail(CommunicatorCore& communicator, const Status& why) {
     const bool to_nobody =
         communicator.queued.empty() && communicator.running().empty() && communicator.messages.waiting().empty();
     std::lock_guard lock(communicator.mutex);
-    if (communicator.failed.ok()) communicator.untold = to_nobody && why.code() == ErrorCode::mismatch;
+    // What was being submitted, or run at once, when it failed comes here later, and is told then.
+    if (why.code() == ErrorCode::mismatch && (communicator.failed.ok() || !to_nobody)) communicator.untold = to_nobody;
     communicator.fail(why);
   }
   for (const auto& execution : communicator.queued) {

@@ -204,6 +204,40 @@ TEST_P(SmallOperations, that_differ_between_ranks_are_named_on_all_of_them) {
   }
 }
 
+// Two roots of a broadcast do their parts alone, and rank 0 sees it in its next call. Rank 1 is told by its own next
+// one, whatever that is, or else when it leaves.
+TEST_P(SmallOperations, that_differed_are_told_once) {
+  struct Next {
+    const char* name;
+    Status (*call)(Communicator);
+    ErrorCode left;
+  };
+  const Next all_next[] = {
+      {"a blocking call", [](Communicator all) { return all.barrier(); }, ErrorCode::ok},
+      {"a started call", [](Communicator all) { return all.start(Operation::barrier()).wait(); }, ErrorCode::ok},
+      {"a message",
+       [](Communicator all) {
+         const float value = 1;
+         return all.send(&value, 1, DataType::float32, 0);
+       },
+       ErrorCode::ok},
+      {"none", [](Communicator) { return Status(ErrorCode::mismatch, "not asked"); }, ErrorCode::mismatch},
+  };
+  for (const Next& next : all_next) {
+    ThreadWorld world(2, {}, GetParam());
+    float value = 1;
+    for (Rank rank = 0; rank < 2; ++rank) {
+      const Status status = world.world(rank).broadcast(&value, 1, DataType::float32, rank);
+      ASSERT_TRUE(status.ok()) << status.to_string();
+    }
+    EXPECT_EQ(world.world(0).barrier().code(), ErrorCode::mismatch);
+    EXPECT_EQ(next.call(world.world(1)).code(), ErrorCode::mismatch) << next.name;
+    auto first = std::async(std::launch::async, [&] { return world.engine(0).leave(); });
+    EXPECT_EQ(world.engine(1).leave().code(), next.left) << next.name;
+    EXPECT_TRUE(first.get().ok()) << next.name;
+  }
+}
+
 TEST_P(SmallOperations, wait_for_a_late_rank_and_report_it_while_they_do) {
   ThreadWorld world(2, {}, GetParam());
   std::int32_t first = 1, second = 2;

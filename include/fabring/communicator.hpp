@@ -132,8 +132,9 @@ class FABRING_API Communicator {
   /// Begins it and returns at once; the buffers are Fabring's until the Work is done.
   Work start(const Operation& operation);
   /// Begins all of them, then waits for all: sends and receives among them go on side by side, in no particular order,
-  /// so that none may use a buffer that another operation of the group writes; collectives run in theirs. The first
-  /// error, if any; by then nothing of the group is under way any more.
+  /// so that none may use a buffer that another operation of the group writes: that is invalid_argument, of all of
+  /// them, and nothing is begun. Collectives run in theirs. The first error, if any; by then nothing of the group is
+  /// under way any more.
   Status run_group(std::span<const Operation> operations);
   std::vector<Work> start_group(std::span<const Operation> operations);
   /// Checks it, chooses and builds everything once, so that start() is cheap. Its buffers must stay where they are.

@@ -349,12 +349,13 @@ FABRING_C_API fabring_status_code fabring_run(fabring_comm* comm, const fabring_
 FABRING_C_API fabring_status_code fabring_start(fabring_comm* comm, const fabring_operation* operation,
                                                 fabring_work** work, fabring_error* error);
 /* Begins operations[0, count), which all have the same struct_size, then waits for all: sends and receives among them
- * go on side by side, so that none may use a buffer that another operation of the group writes; collectives run in
- * their order. The first error, if any; by then nothing of the group is under way any more. */
+ * go on side by side, so that none may use a buffer that another operation of the group writes: that is
+ * invalid_argument, and nothing is begun. Collectives run in their order. The first error, if any; by then nothing of
+ * the group is under way any more. */
 FABRING_C_API fabring_status_code fabring_run_group(fabring_comm* comm, const fabring_operation* operations,
                                                     size_t count, fabring_error* error);
 /* Begins them; works[i] is operations[i]. An operation that is wrong fails alone: fabring_work_wait(works[i]) has the
- * error. A call that fails has begun nothing. */
+ * error, which all have where two use each other's buffers. A call that fails has begun nothing. */
 FABRING_C_API fabring_status_code fabring_start_group(fabring_comm* comm, const fabring_operation* operations,
                                                       size_t count, fabring_work** works, fabring_error* error);
 /* Checks, chooses and builds everything once, so that starting is cheap. Not for send and recv. */

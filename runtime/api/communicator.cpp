@@ -8,6 +8,7 @@
 
 #include "runtime/api/gone.hpp"
 #include "runtime/engine/call/call_buffers.hpp"
+#include "runtime/engine/call/group_overlap.hpp"
 #include "runtime/engine/call/make_call.hpp"
 #include "runtime/engine/engine_core.hpp"
 
@@ -93,41 +94,48 @@ void not_called(EngineCore& engine, const std::shared_ptr<CommunicatorCore>& cor
   engine.refusals().refused(core, why);
 }
 
-Result<Call> checked_call(EngineCore& engine, const std::shared_ptr<CommunicatorCore>& core,
-                          const Operation& operation) {
-  auto call = make_call(operation, *core, *choices_of(engine, *core), engine.config(), engine.device());
-  if (call) return call;
-  if (is_message(operation.collective))
-    engine.refusals().refused(core, operation, call.error());
-  else
-    not_called(engine, core, call.error());
-  return call;
+void not_called(EngineCore& engine, const std::shared_ptr<CommunicatorCore>& core, const Operation& operation,
+                const Status& why) {
+  if (is_message(operation.collective)) return engine.refusals().refused(core, operation, why);
+  not_called(engine, core, why);
 }
 
-// `refused`: why, if it was not called.
-std::shared_ptr<Execution> submit(const std::shared_ptr<CommunicatorCore>& core, const Operation& operation,
-                                  bool background, Status& refused) {
-  const auto engine = core ? core->engine.lock() : nullptr;
-  if (!engine) refused = gone;
-  if (!refused.ok()) return failed_execution(core, refused);
-  auto call = checked_call(*engine, core, operation);
-  if (call) return engine->submit(core, std::move(*call), background, &operation);
-  refused = call.error();
-  return failed_execution(core, refused);
+Result<Call> call_of(EngineCore& engine, const std::shared_ptr<CommunicatorCore>& core, const Operation& operation) {
+  return make_call(operation, *core, *choices_of(engine, *core), engine.config(), engine.device());
+}
+
+Result<Call> checked_call(EngineCore& engine, const std::shared_ptr<CommunicatorCore>& core,
+                          const Operation& operation) {
+  auto call = call_of(engine, core, operation);
+  if (!call) not_called(engine, core, operation, call.error());
+  return call;
 }
 
 // After one that was refused no collective is begun: it would meet another one of the group on the other ranks.
 std::vector<Work> begin_group(const std::shared_ptr<CommunicatorCore>& core, std::span<const Operation> operations,
                               bool background) {
+  const auto engine = core ? core->engine.lock() : nullptr;
+  if (!engine) return std::vector<Work>(operations.size(), Work(failed_execution(core, gone)));
+  std::vector<Result<Call>> calls;
+  calls.reserve(operations.size());
+  for (const Operation& operation : operations) calls.push_back(call_of(*engine, core, operation));
+  const Status overlap = check_group(calls, *core);
   std::vector<Work> works;
   works.reserve(operations.size());
   Status refused;
-  for (const Operation& operation : operations) {
-    Status own = is_message(operation.collective) || refused.ok()
-                     ? Status()
-                     : refused.with_prefix("not begun, as one before it in its group was refused: ");
-    works.emplace_back(submit(core, operation, background, own));
-    if (refused.ok() && !is_message(operation.collective)) refused = own;
+  for (std::size_t i = 0; i < operations.size(); ++i) {
+    const bool collective = !is_message(operations[i].collective);
+    const Status wrong = !overlap.ok() ? overlap : calls[i] ? Status() : calls[i].error();
+    if (collective && overlap.ok() && !refused.ok()) {
+      works.emplace_back(
+          failed_execution(core, refused.with_prefix("not begun, as one before it in its group was refused: ")));
+    } else if (wrong.ok()) {
+      works.emplace_back(engine->submit(core, std::move(*calls[i]), background, &operations[i]));
+    } else {
+      not_called(*engine, core, operations[i], wrong);
+      works.emplace_back(failed_execution(core, wrong));
+      if (collective) refused = wrong;
+    }
   }
   return works;
 }
@@ -145,8 +153,11 @@ Status Communicator::run(const Operation& operation) {
 }
 
 Work Communicator::start(const Operation& operation) {
-  Status refused;
-  return Work(submit(core_, operation, true, refused));
+  const auto engine = core_ ? core_->engine.lock() : nullptr;
+  if (!engine) return Work(failed_execution(core_, gone));
+  auto call = checked_call(*engine, core_, operation);
+  if (!call) return Work(failed_execution(core_, call.error()));
+  return Work(engine->submit(core_, std::move(*call), true, &operation));
 }
 
 std::vector<Work> Communicator::start_group(std::span<const Operation> operations) {

@@ -268,6 +268,9 @@ TEST(Groups, go_side_by_side) {
       EXPECT_OK(fabring_work_free(work));
     }
     EXPECT_EQ(left.front(), (self.rank + ranks - 1) % ranks);
+    group[0].in = left.data();
+    EXPECT_EQ(fabring_run_group(self.world, group, 2, &error), FABRING_STATUS_INVALID_ARGUMENT);
+    EXPECT_THAT(error.message, HasSubstr("operations 0 and 1 overlap"));
     EXPECT_OK(fabring_run_group(self.world, nullptr, 0, &error));
   });
 }

@@ -52,7 +52,9 @@ class Explainer(Calls[str]):
 
 class Group(Calls[None]):
     """Collects operations in a `with` block and hands them over together at its end, then waits for all. Sends and
-    receives among them go on side by side, collectives in their order. `results` has what each returned, in order."""
+    receives among them go on side by side, so that none may use an array that another operation of the group writes:
+    InvalidArgumentError, and nothing is begun. Collectives go in their order. `results` has what each returned, in
+    order."""
 
     def __init__(self, core: _core.Communicator, family: Family) -> None:
         self._core = core

@@ -57,6 +57,15 @@ refused(fabring.OutOfMemoryError, [], fabring.empty, 2**62 - 1)
 assert fabring.empty(np.int64(3)).shape == (3,)
 buffer = np.ones(8, np.float32)
 refused(bad, ["overlap"], world.allreduce, buffer[:6], out=buffer[2:])
+
+
+def exchange_in_place():
+    with world.group() as group:
+        group.recv(buffer, (r - 1) % n)
+        group.send(buffer[2:4], (r + 1) % n)
+
+
+refused(bad, ["operations 0 and 1 overlap", "recv(8 x float32", "send(2 x float32"], exchange_in_place)
 refused(fabring.UnsupportedError, ["complex64", "float32"], world.allreduce, np.ones(2, np.complex64))
 try:
     import ml_dtypes

@@ -240,6 +240,16 @@ void bind_communicator(nb::module_& module) {
              fabring_error error = FABRING_ERROR_INIT;
              check(fabring_comm_abort(comm.use(), reason.c_str(), &error), error);
            })
+      .def(
+          "refuse",
+          [](const CommHandle& comm, const Operation* operation, const std::string& why) {
+            fabring_operation pointed = FABRING_OPERATION_INIT;
+            if (operation != nullptr) pointed = operation->pointed();
+            fabring_error error = FABRING_ERROR_INIT;
+            check(fabring_comm_refuse(comm.use(), operation != nullptr ? &pointed : nullptr, why.c_str(), &error),
+                  error);
+          },
+          nb::arg("operation").none(), nb::arg("why"))
       .def("health", [](const CommHandle& comm) {
         fabring_error error = FABRING_ERROR_INIT;
         check(fabring_comm_health(comm.use(), &error), error);

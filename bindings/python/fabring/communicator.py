@@ -49,6 +49,9 @@ class Explainer(Calls[str]):
     def _do(self, request: Request) -> str:
         return self._core.explain(request.operation)
 
+    def _refused(self, message: tuple[str, Any, Any] | None, why: str) -> None:
+        """Nobody waits for it."""
+
 
 class Group(Calls[None]):
     """Collects operations in a `with` block and hands them over together at its end, then waits for all. Sends and
@@ -64,6 +67,12 @@ class Group(Calls[None]):
 
     def _do(self, request: Request) -> None:
         self._requests.append(request)
+
+    def _refused(self, message: tuple[str, Any, Any] | None, why: str) -> None:
+        """The exception ends the block, and with it those before are not begun either."""
+        super()._refused(message, why)
+        for one in self._requests:
+            self._tell(one.operation, why)
 
     def __enter__(self) -> Group:
         return self
@@ -180,17 +189,18 @@ class Communicator(Calls[Any]):
 
     def exchange_counts(self, counts: Sequence[int]) -> list[int]:
         """counts[j]: rows for rank j. Returns how many rows come from each rank: out_counts of alltoall."""
-        return self.alltoall(numpy.asarray(counts, dtype=numpy.int64)).tolist()
+        return self.alltoall(self._made("exchange_counts", None, numpy.asarray, counts, numpy.int64)).tolist()
 
     def gather_counts(self, count: int) -> list[int]:
         """Every rank's number of rows: counts of all_gather and gather."""
-        return self.all_gather(numpy.asarray(count, dtype=numpy.int64)).tolist()
+        return self.all_gather(self._made("gather_counts", None, numpy.asarray, count, numpy.int64)).tolist()
 
     # ---- objects; unpickling runs what the sender wrote, so only between ranks that trust each other, as all of a job do
 
     def broadcast_object(self, what: Any = None, *, root: int = 0) -> Any:
         """The root's object, pickled, on every rank."""
-        data = numpy.frombuffer(pickle.dumps(what), numpy.uint8) if self.rank == root else numpy.empty(0, numpy.uint8)
+        pickled = self._made("broadcast_object", None, pickle.dumps, what) if self.rank == root else b""
+        data = numpy.frombuffer(pickled, numpy.uint8)
         length = self.broadcast(numpy.array([data.size], numpy.int64), root=root)
         if self.rank != root:
             data = numpy.empty(int(length[0]), numpy.uint8)
@@ -199,7 +209,7 @@ class Communicator(Calls[Any]):
 
     def all_gather_object(self, what: Any) -> list[Any]:
         """Every rank's object, pickled, in the order of the ranks."""
-        mine = numpy.frombuffer(pickle.dumps(what), numpy.uint8)
+        mine = numpy.frombuffer(self._made("all_gather_object", None, pickle.dumps, what), numpy.uint8)
         counts = self.gather_counts(mine.size)
         data = self.all_gather(mine, counts=counts)
         ends = numpy.cumsum(counts)

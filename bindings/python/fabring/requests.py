@@ -145,6 +145,18 @@ def _tag(tag: int, least: int) -> int:
     return tag
 
 
+def outline(collective: str, peer: Any, tag: Any) -> _core.Operation:
+    """Of a send or recv that was refused, what tells who waits for it: what is no rank or tag may be any."""
+    def known(value: Any) -> int:
+        try:
+            number = operator.index(value)
+        except TypeError:
+            return -1
+        return number if 0 <= number < 2**31 else -1
+
+    return _core.Operation(_core.COLLECTIVES[collective], root=known(peer), tag=known(tag))
+
+
 def members_of(ranks: Sequence[int], number: int) -> tuple[list[int], int]:
     """What a subgroup is made of, in 32 bits each; which ranks and numbers there may be is the library's to say, which tells
     the other members of what it refuses."""

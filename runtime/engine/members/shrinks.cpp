@@ -18,6 +18,10 @@ constexpr std::chrono::nanoseconds first_shrink_note = 10s;
 constexpr std::chrono::nanoseconds time_to_turn_out = 2s;  // that more have ended than was known
 constexpr std::size_t most_over = 256;
 
+Status aborted_by_leaving(const std::string& label) {
+  return {ErrorCode::aborted, fmt::format("shrink of '{}': this rank leaves the job, or has left it", label)};
+}
+
 }  // namespace
 
 Shrinks::Shrinks(Rank self, int world_size, ControlPlane* control, Words words)
@@ -25,6 +29,7 @@ Shrinks::Shrinks(Rank self, int world_size, ControlPlane* control, Words words)
 
 Result<Shrinks::Decision> Shrinks::agree(const Call& call) {
   std::unique_lock lock(mutex_);
+  if (closed_) return aborted_by_leaving(call.label);  // the others have left too, each for itself
   const std::uint64_t id = first_id + static_cast<std::uint64_t>(self_) + std::uint64_t{made_} * world_size_;
   if (id > last_id || call.members.size() > ShrinkLetter::most_members)
     return Status(ErrorCode::unsupported,
@@ -200,7 +205,7 @@ std::vector<Rank> Shrinks::perhaps_alive(const Waiting& waiting) const {
 
 std::optional<Status> Shrinks::ended(const Waiting& waiting) const {
   const std::string& label = waiting.call.label;
-  if (closed_) return Status(ErrorCode::aborted, fmt::format("shrink of '{}': this rank leaves the job", label));
+  if (closed_) return aborted_by_leaving(label);
   if (lost_itself_ && lost_itself_->culprit < 0)
     return Status(lost_itself_->code, fmt::format("shrink of '{}': {}", label, lost_itself_->text));
   if (lost_itself_ || waiting.agreement.state() == ShrinkAgreement::State::refused)

@@ -335,6 +335,9 @@ TEST(Communicator, is_not_healthy_once_its_engine_has_left_or_is_gone) {
   ASSERT_TRUE(world.engine(0).leave().ok());
   EXPECT_EQ(all.health().code(), ErrorCode::aborted);
   EXPECT_THAT(all.barrier().message(), HasSubstr(all.health().message()));
+  const auto left = all.shrink();
+  ASSERT_FALSE(left) << "of whom, when the others have left too?";
+  EXPECT_EQ(left.error().code(), ErrorCode::aborted);
   world.drop(0);
   EXPECT_EQ(all.health().code(), ErrorCode::aborted);
 }

@@ -55,7 +55,7 @@ Result<std::optional<ProbeScope>> assemble(Introduction& introduced, Gathering& 
   if (!path) return path.error();
   const Agreement agreement = agree(ranks, *path);
   take_path(*path, agreement, introduced.gpus.begun, parts);
-  auto machine = choose_machine(ranks, agreement.reach, path->cards);
+  auto machine = choose_machine(ranks, agreement.reach, *path);
   if (!machine) return machine.error();
   parts.machine = std::move(machine->machine);
   parts.report.push_back("machine: " + machine->reason);

@@ -112,7 +112,7 @@ std::uint32_t cores_of_host(const std::vector<Identity>& ranks) {
   for (const Identity& rank : ranks) {
     if (!share_processors(first, rank)) continue;
     ++beside;
-    if (rank.fingerprint == first.fingerprint) ++inside;
+    if (rank.fingerprint == first.fingerprint && rank.host_id == first.host_id) ++inside;
   }
   const std::uint32_t cores = std::min(first.cores, most);
   return cores == 0 ? 0 : std::max<std::uint32_t>(1, cores * inside / beside);

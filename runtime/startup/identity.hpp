@@ -57,7 +57,8 @@ int ranks_beside(const std::vector<Identity>& ranks, Rank self);
 
 bool on_one_host(const std::vector<Identity>& ranks);
 
-/// The processors that rank 0 may use, less the share of ranks in other containers of its machine; 0: not known.
+/// The processors that rank 0 may use, less the share of ranks of its machine on other nodes, as in other containers;
+/// 0: not known.
 std::uint32_t cores_of_host(const std::vector<Identity>& ranks);
 
 }  // namespace fabring

@@ -40,6 +40,23 @@ MachineChoice on_host(const std::vector<Identity>& ranks, Reach reach) {
   return choice;
 }
 
+/// Ranks of one host that share memory on nodes of their own only: FABRING_HOST_ID says so, of containers or for a
+/// trial.
+MachineChoice on_nodes_of_host(bool libfabric) {
+  const std::string_view network = libfabric ? "loopback-fabric" : "loopback-tcp";
+  const Machine through = *find_machine(network);
+  MachineChoice choice;
+  choice.machine = *find_machine("shared-memory");
+  choice.machine.between = through.between;
+  choice.machine.nics = through.nics;
+  choice.machine.nic_bytes_per_second = through.nic_bytes_per_second;
+  choice.machine.name = fmt::format("{} in nodes, {} between", choice.machine.name, network);
+  choice.reason =
+      fmt::format("{}: all ranks are on one host, of which nodes share memory, and reach each other through {}",
+                  choice.machine.name, libfabric ? "libfabric" : "sockets");
+  return choice;
+}
+
 MachineChoice over_sockets(const std::vector<Identity>& ranks, Reach reach) {
   const std::uint32_t megabits = ranks[0].link_megabits;
   const std::string_view like = megabits >= 40'000 ? "100g" : megabits > 0 && megabits < 2'500 ? "1g" : "10g";
@@ -75,8 +92,7 @@ MachineChoice over_cards(const std::vector<Identity>& ranks, Reach reach, const 
 
 }  // namespace
 
-Result<MachineChoice> choose_machine(const std::vector<Identity>& ranks, Reach reach,
-                                     const std::optional<HostCards>& cards) {
+Result<MachineChoice> choose_machine(const std::vector<Identity>& ranks, Reach reach, const CommonPath& path) {
   const Identity& first = ranks[0];
   if (!first.described_machine.empty()) {
     auto described = machine_from_json(first.described_machine);
@@ -87,9 +103,11 @@ Result<MachineChoice> choose_machine(const std::vector<Identity>& ranks, Reach r
   if (const auto named = find_machine(first.machine))
     return MachineChoice{*named, first.machine + ", as FABRING_MACHINE of rank 0 says", std::nullopt};
   const bool one_host = on_one_host(ranks);
-  const bool over_known_cards = !one_host && cards.has_value();
-  MachineChoice choice = one_host           ? on_host(ranks, reach)
-                         : over_known_cards ? over_cards(ranks, reach, *cards)
+  const bool over_known_cards = !one_host && path.cards.has_value();
+  const bool of_nodes = one_host && shares_memory(reach) && shape_of(path.node_of).nodes > 1;
+  MachineChoice choice = of_nodes           ? on_nodes_of_host(path.libfabric)
+                         : one_host         ? on_host(ranks, reach)
+                         : over_known_cards ? over_cards(ranks, reach, *path.cards)
                                             : over_sockets(ranks, reach);
   choice.machine.cores = cores_of_host(ranks);
   // Bytes are exchanged for as long as a start may take, 8 MiB of them at most: where processors copy that shows the

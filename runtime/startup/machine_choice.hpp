@@ -9,7 +9,7 @@
 
 #include "collectives/cost/machine.hpp"
 #include "fabring/status.hpp"
-#include "runtime/startup/host_cards.hpp"
+#include "runtime/startup/common_path.hpp"
 #include "runtime/startup/identity.hpp"
 #include "runtime/startup/machine_probe.hpp"
 
@@ -32,9 +32,7 @@ struct MachineChoice {
   std::optional<ProbeScope> probe;  ///< what to measure before the first operation
 };
 
-/// What rank 0 was told (FABRING_MACHINE), or what the ranks have. `cards`: agree_on_cards(). Errors: mismatch, rank 0
-/// sent something else.
-Result<MachineChoice> choose_machine(const std::vector<Identity>& ranks, Reach reach,
-                                     const std::optional<HostCards>& cards = std::nullopt);
+/// What rank 0 was told (FABRING_MACHINE), or what the ranks have. Errors: mismatch, rank 0 sent something else.
+Result<MachineChoice> choose_machine(const std::vector<Identity>& ranks, Reach reach, const CommonPath& path);
 
 }  // namespace fabring

@@ -33,12 +33,17 @@ std::vector<Identity> lenders(std::vector<Identity> ranks) {
   return ranks;
 }
 
-MachineChoice chosen(const std::vector<Identity>& ranks, Reach reach, const std::optional<HostCards>& cards = {}) {
-  auto choice = choose_machine(ranks, reach, cards);
+MachineChoice chosen(const std::vector<Identity>& ranks, Reach reach, const CommonPath& path) {
+  auto choice = choose_machine(ranks, reach, path);
   EXPECT_TRUE(choice) << choice.error().to_string();
   EXPECT_TRUE(check_machine(choice->machine).ok());
   EXPECT_FALSE(choice->reason.empty());
   return *choice;
+}
+MachineChoice chosen(const std::vector<Identity>& ranks, Reach reach, const std::optional<HostCards>& cards = {}) {
+  CommonPath path;
+  path.cards = cards;
+  return chosen(ranks, reach, path);
 }
 std::string name_of(const std::vector<Identity>& ranks, Reach reach) { return chosen(ranks, reach).machine.name; }
 
@@ -67,6 +72,29 @@ TEST(MachineChoice, KnowsWhoseSocketsTheyAreOnOneHost) {
   EXPECT_EQ(name_of(on_hosts({"a", "a"}), Reach::network), "loopback-tcp");
   const auto ranks = on_hosts({"a", "b"});
   EXPECT_EQ(name_of(ranks, Reach::libfabric), name_of(ranks, Reach::network)) << "links are probed";
+}
+
+TEST(MachineChoice, KnowsWhatIsBetweenNodesOfOneHost) {
+  std::vector<Identity> ranks = on_hosts({"a", "a", "a", "a"});
+  ranks[2].host_id = ranks[3].host_id = "another";
+  CommonPath path;
+  path.node_of = {0, 0, 1, 1};
+  for (const bool libfabric : {false, true}) {
+    path.libfabric = libfabric;
+    const MachineChoice choice = chosen(ranks, Reach::shared_memory, path);
+    const std::string network = libfabric ? "loopback-fabric" : "loopback-tcp";
+    EXPECT_EQ(choice.machine.inside, find_machine("shared-memory")->inside);
+    EXPECT_EQ(choice.machine.between, find_machine(network)->between);
+    EXPECT_EQ(choice.machine.reduce_bytes_per_second, find_machine("shared-memory")->reduce_bytes_per_second);
+    EXPECT_EQ(choice.machine.cores, 8u) << "of a node";
+    EXPECT_EQ(choice.machine.name, "shared-memory in nodes, " + network + " between");
+    EXPECT_THAT(choice.reason, HasSubstr("all ranks are on one host, of which nodes share memory"));
+    EXPECT_EQ(choice.probe, std::nullopt);
+    EXPECT_EQ(chosen(ranks, libfabric ? Reach::libfabric : Reach::network, path).machine.name, network)
+        << "the nodes share nothing inside";
+  }
+  path.node_of = {0, 0, 0, 0};
+  EXPECT_EQ(chosen(ranks, Reach::shared_memory, path).machine.name, "shared-memory");
 }
 
 TEST(MachineChoice, GoesByTheInterfaceOfRankZeroBetweenHosts) {

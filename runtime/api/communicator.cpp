@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "runtime/api/gone.hpp"
+#include "runtime/api/run_step.hpp"
 #include "runtime/engine/call/call_buffers.hpp"
 #include "runtime/engine/call/group_overlap.hpp"
 #include "runtime/engine/call/make_call.hpp"
@@ -141,6 +142,15 @@ std::vector<Work> begin_group(const std::shared_ptr<CommunicatorCore>& core, std
 }
 
 }  // namespace
+
+Status run_step(const std::shared_ptr<CommunicatorCore>& core, const Operation& operation, StepOf of) {
+  const auto engine = core->engine.lock();
+  if (!engine) return gone;
+  auto call = checked_call(*engine, core, operation);
+  if (!call) return call.error();
+  call->step_of = of;
+  return engine->run(core, std::move(*call), operation);
+}
 
 Status Communicator::run(const Operation& operation) {
   if (!core_) return gone;

@@ -7,6 +7,7 @@
 
 #include "fabring/communicator.hpp"
 #include "runtime/api/gone.hpp"
+#include "runtime/api/run_step.hpp"
 #include "runtime/base/rank_list.hpp"
 #include "runtime/engine/engine_core.hpp"
 
@@ -95,7 +96,7 @@ Result<Communicator> Communicator::split(int colour, int key, std::string label)
   told[3 * core_->self + 1] = key;
   told[3 * core_->self + 2] = number.proposed();
   const auto agree = [this](void* values, std::size_t count, DataType type, ReduceOp op) -> Status {
-    Status agreed = allreduce(values, values, count, type, op);
+    Status agreed = run_step(core_, Operation::allreduce(values, values, count, type, op), StepOf::split);
     if (agreed.ok()) return agreed;
     std::vector<Rank> asked = core_->members;
     std::sort(asked.begin(), asked.end());

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/api/run_step.hpp"
 #include "runtime/engine/engine_core.hpp"
 #include "runtime/engine/plans/given_plan.hpp"
 #include "runtime/engine/plans/proved_plans.hpp"
@@ -20,17 +21,18 @@ struct Told {
 };
 
 // Every rank of `of` tells, also one with nothing to give.
-Status compare_plans(Communicator& of, std::string_view text, const Status& own) {
+Status compare_plans(const std::shared_ptr<CommunicatorCore>& of, std::string_view text, const Status& own) {
   Told told;
   const auto digest = GivenPlan::digest_of(text);
   if (digest) told.digest = *digest;
   const Status& mine = digest ? own : digest.error();
   told.refused = mine.ok() ? 0 : 1;
-  std::vector<Told> all(static_cast<std::size_t>(of.size()));
-  const Status gathered = of.all_gather(&told, all.data(), 2, DataType::uint64);
+  std::vector<Told> all(static_cast<std::size_t>(of->size()));
+  const Status gathered =
+      run_step(of, Operation::all_gather(&told, all.data(), 2, DataType::uint64), StepOf::with_plans);
   if (!mine.ok()) return mine;
   FABRING_TRY(gathered);
-  const auto name_of = [&](std::size_t rank) { return fmt::format("rank {} of '{}'", rank, of.label()); };
+  const auto name_of = [&](std::size_t rank) { return fmt::format("rank {} of '{}'", rank, of->label); };
   for (std::size_t rank = 1; rank < all.size(); ++rank)
     if (all[rank].digest != all[0].digest)
       return Status(
@@ -50,7 +52,7 @@ Result<Communicator> GivenPlan::give(Communicator& of, std::span<const Plan> pla
   if (plans.size() != static_cast<std::size_t>(of.size()))
     fits = Status(ErrorCode::invalid_argument,
                   fmt::format("the plans are of {} ranks, and '{}' has {}", plans.size(), of.label(), of.size()));
-  FABRING_TRY(compare_plans(of, text, fits));
+  FABRING_TRY(compare_plans(of.core_, text, fits));
   auto made = of.duplicate(std::move(label));
   if (!made) return made;
   made->core_->given = make(plans, proof, made->rank(), text);  // nobody has called anything on it here
@@ -62,7 +64,7 @@ Result<Communicator> Communicator::with_plans(std::string_view text, std::string
     return Status(ErrorCode::aborted, "the engine of this communicator is gone, or the communicator is empty");
   const auto proved = prove_plan_text(text);
   if (proved) return GivenPlan::give(*this, proved->plans, proved->proof, text, std::move(label));
-  return compare_plans(*this, text, proved.error().with_prefix("the plans: "));
+  return compare_plans(core_, text, proved.error().with_prefix("the plans: "));
 }
 
 }  // namespace fabring

@@ -14,7 +14,7 @@ constexpr std::size_t most_in_turn = 16;                  // through sockets
 
 bool EngineCore::is_flat(const Call& call) {
   return call.counts.empty() && !call.tensors && !call.device.any() && call.bytes() <= most_flat_bytes &&
-         !is_message(call.collective);
+         !is_message(call.collective) && call.step_of == StepOf::none;
 }
 
 std::optional<Status> EngineCore::run_again(const std::shared_ptr<CommunicatorCore>& communicator,

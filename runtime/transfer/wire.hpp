@@ -16,7 +16,7 @@ namespace fabring {
 struct Signature {
   std::uint8_t collective = 0;
   std::uint8_t type = 0;  ///< above bit 4 what it travels as, if not as itself (Call::signature)
-  std::uint8_t op = 0;
+  std::uint8_t op = 0;    ///< above bit 6 what of ours it is a part of, if not the program's own (likewise)
   std::uint8_t algorithm = 0;
   std::uint32_t root = 0;    ///< send, recv: the tag; grouped allreduce: how many tensors
   std::uint64_t count = 0;   ///< of the vector or of each block; blocks of different lengths: of all of them

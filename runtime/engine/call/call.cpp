@@ -28,6 +28,23 @@ constexpr int wire_shift = 4;
 constexpr std::uint8_t type_mask = (1 << wire_shift) - 1;
 static_assert(data_type_count <= type_mask);
 
+// Signature::op: the operation below, and above StepOf.
+constexpr int step_shift = 6;
+constexpr std::uint8_t op_mask = (1 << step_shift) - 1;
+static_assert(reduce_op_count <= op_mask);
+
+std::string_view step_text(const Signature& signature) {
+  switch (static_cast<StepOf>(signature.op >> step_shift)) {
+    case StepOf::split:
+      return " within split";
+    case StepOf::with_plans:
+      return " within with_plans";
+    case StepOf::none:
+      break;
+  }
+  return "";
+}
+
 std::string type_text(std::uint8_t signed_type) {
   const auto named = [](int number) {
     return number < data_type_count ? name(static_cast<DataType>(number)) : std::string_view("unknown type");
@@ -60,9 +77,9 @@ std::string all_but_algorithm(const Signature& signature) {
   } else if (signature.layout != 0) {
     text += " in all";
   }
+  const int op = signature.op & op_mask;
   if (reduces(static_cast<Collective>(signature.collective)))
-    text += fmt::format(
-        ", {}", signature.op < reduce_op_count ? name(static_cast<ReduceOp>(signature.op)) : "unknown operation");
+    text += fmt::format(", {}", op < reduce_op_count ? name(static_cast<ReduceOp>(op)) : "unknown operation");
   if (has_root(static_cast<Collective>(signature.collective)))
     text += fmt::format(", root {}", static_cast<std::int32_t>(signature.root));
   return text;
@@ -95,7 +112,7 @@ Signature Call::signature() const {
   signature.type = static_cast<std::uint8_t>(type);
   if (wire_type)
     signature.type = static_cast<std::uint8_t>(signature.type | ((static_cast<int>(*wire_type) + 1) << wire_shift));
-  signature.op = static_cast<std::uint8_t>(op);
+  signature.op = static_cast<std::uint8_t>(static_cast<int>(op) | (static_cast<int>(step_of) << step_shift));
   signature.algorithm = given ? given->mark : static_cast<std::uint8_t>(algorithm);
   signature.root = static_cast<std::uint32_t>(root);
   signature.count = count;
@@ -144,17 +161,20 @@ std::string Call::describe() const {
 
 std::string Call::describe_unchosen() const {
   if (lengths_by_pair(*this)) return fmt::format("alltoall_v({})", name(type));
-  return is_message(collective) ? describe() : all_but_algorithm(signature()) + ")";
+  if (is_message(collective)) return describe();
+  const Signature ours = signature();
+  return fmt::format("{}){}", all_but_algorithm(ours), step_text(ours));
 }
 
 std::string describe(const Signature& signature) {
   if (is_message(static_cast<Collective>(signature.collective)))
     return fmt::format("{}({} x {}, tag {})", name_of(signature), signature.count, type_text(signature.type),
                        static_cast<std::int32_t>(signature.root));
-  return fmt::format("{}, {})", all_but_algorithm(signature),
+  return fmt::format("{}, {}){}", all_but_algorithm(signature),
                      signature.algorithm < algorithm_count          ? name(static_cast<Algorithm>(signature.algorithm))
                      : (signature.algorithm & given_plan_mark) != 0 ? std::string_view("plans from a file")
-                                                                    : std::string_view("unknown algorithm"));
+                                                                    : std::string_view("unknown algorithm"),
+                     step_text(signature));
 }
 
 std::string describe_difference(Signature a, const Signature& b) {

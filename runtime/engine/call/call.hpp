@@ -41,6 +41,9 @@ struct DeviceBuffers {
   bool any() const { return in >= 0 || out >= 0; }
 };
 
+/// What a call of ours is a step of. The others must be at the same: one of the program's may look like it.
+enum class StepOf : std::uint8_t { none, split, with_plans };
+
 struct Call {
   Collective collective = Collective::allreduce;
   Algorithm algorithm = Algorithm::ring;
@@ -78,6 +81,8 @@ struct Call {
   std::size_t uncopied_bytes = 0;
   /// The operation begins.
   void copy_input();
+
+  StepOf step_of = StepOf::none;
 
   /// Instead of those of `algorithm`.
   std::shared_ptr<const GivenPlan> given;

@@ -55,6 +55,11 @@ TEST(Signature, is_described_also_when_a_peer_made_it_up) {
   Call call;
   call.count = 7;
   EXPECT_EQ(call.describe(), "allreduce(7 x float32, sum, ring)");
+  const Signature own = call.signature();
+  call.step_of = StepOf::split;
+  EXPECT_EQ(call.describe(), "allreduce(7 x float32, sum, ring) within split");
+  EXPECT_EQ(call.describe_unchosen(), "allreduce(7 x float32, sum) within split");
+  EXPECT_FALSE(same_call(call.signature(), own));
 }
 
 TEST(Constraints, of_reproducible_calls_are_those_of_the_type_that_travels) {

@@ -91,5 +91,36 @@ TEST(Split, that_one_rank_did_not_finish_ends_on_the_others_and_says_who_and_why
   EXPECT_EQ(not_made.error().code(), ErrorCode::aborted);
 }
 
+// What a split agrees on by looks like this call of the program's, which got what the split's ranks had put there.
+TEST(Split, is_not_met_by_a_call_that_looks_like_a_part_of_it) {
+  ThreadWorld world(3);
+  world.run([](Rank rank, Communicator all) {
+    std::vector<std::int64_t> values(9, 0);
+    Status status;
+    if (rank == 1) {
+      status = all.allreduce(values.data(), values.data(), 9, DataType::int64, ReduceOp::sum);
+    } else {
+      const auto half = all.split(0, 0);
+      ASSERT_FALSE(half);
+      status = half.error();
+    }
+    EXPECT_EQ(status.code(), ErrorCode::mismatch) << status.to_string();
+    EXPECT_NE(status.message().find(") within split"), std::string::npos) << status.message();
+  });
+}
+
+// The same list is called again and again, with and without a split between.
+TEST(Split, leaves_no_trace_in_calls_that_look_like_it) {
+  ThreadWorld world(3);
+  world.run([](Rank rank, Communicator all) {
+    for (int i = 0; i < 3; ++i) {
+      std::uint32_t value = 2 + static_cast<std::uint32_t>(rank);
+      ASSERT_TRUE(all.allreduce(&value, &value, 1, DataType::uint32, ReduceOp::min).ok());
+      EXPECT_EQ(value, 2u);
+      ASSERT_TRUE(all.split(rank % 2, 0));
+    }
+  });
+}
+
 }  // namespace
 }  // namespace fabring::fixture

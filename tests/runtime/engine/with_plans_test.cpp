@@ -105,6 +105,16 @@ TEST(WithPlans, what_is_wrong_is_said_on_every_rank_and_harms_nothing) {
   });
 }
 
+TEST(WithPlans, are_not_compared_with_what_a_program_gathers) {
+  ThreadWorld(2).run([&](Rank self, Communicator world) {
+    std::uint64_t mine[2] = {0, 0}, all[4];
+    const auto gather = [&] { return world.all_gather(mine, all, 2, DataType::uint64); };
+    const Status status = self == 0 ? gather() : world.with_plans("[]").error();
+    EXPECT_EQ(self == 0 ? status.code() : world.health().code(), ErrorCode::mismatch) << status.to_string();
+    EXPECT_THAT(world.health().message(), HasSubstr(") within with_plans"));
+  });
+}
+
 TEST(WithPlans, an_empty_communicator_has_none) {
   EXPECT_EQ(Communicator().with_plans("[]").error().code(), ErrorCode::aborted);
 }

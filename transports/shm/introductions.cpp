@@ -86,7 +86,7 @@ void Introductions::close() {
 
 void Introductions::poll(const Met& met, const Failed& failed) {
   if (listener_.fd() < 0) return;
-  accept_visitors(failed);
+  accept_visitors();
   std::erase_if(visitors_, [&](Visitor& visitor) { return hear(visitor, met, failed); });
   if (expected_ == 0) return;
   bool takes_descriptors = true;
@@ -99,7 +99,12 @@ void Introductions::poll(const Met& met, const Failed& failed) {
   }
 }
 
-void Introductions::accept_visitors(const Failed& failed) {
+// Not by the peer's fault, whoever it is: it may be well with all others.
+void Introductions::fail_here(Rank peer, std::string_view why, ErrorCode code) {
+  if (error_.ok()) error_ = cannot_share(peer, why, code);
+}
+
+void Introductions::accept_visitors() {
   while (visitors_.size() < most_visitors) {
     Descriptor socket = Descriptor::not_for_children(open_within_hard_limit(
         [this] { return ::accept4(listener_.fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK); }));
@@ -107,8 +112,7 @@ void Introductions::accept_visitors(const Failed& failed) {
       for (Rank peer = options_.self + 1; peer < options_.world_size; ++peer) {
         Neighbour& neighbour = neighbours_[static_cast<std::size_t>(peer)];
         if (neighbour.stage != Stage::awaited || neighbour.is_visitor) continue;
-        over(neighbour);
-        failed(peer, cannot_share(peer, "this process may open no more files (ulimit -n), so nobody can call it"));
+        fail_here(peer, "this process may open no more files (ulimit -n), so nobody can call it");
       }
     }
     if (socket.fd() < 0) return;
@@ -128,30 +132,31 @@ bool Introductions::hear(Visitor& visitor, const Met& met, const Failed& failed)
     const Heard heard = shm::hear(visitor.socket.fd(), hello, descriptors);
     if (heard == Heard::nothing_yet && Clock::now() < visitor.deadline) return false;
     const bool spoke = heard == Heard::hello || heard == Heard::incomplete;
-    if (!spoke || !welcome(hello, descriptors, visitor, failed)) ++strangers_;
+    if (!spoke || !welcome(hello, heard, descriptors, visitor, failed)) ++strangers_;
   }
-  if (visitor.rank && !answer(visitor, met, failed)) return false;
+  if (visitor.rank && !answer(visitor, met)) return false;
   visitor.socket.hang_up();  // unless it is the lifeline of a pair now
   return true;
 }
 
-bool Introductions::welcome(const Hello& hello, std::vector<Descriptor>& descriptors, Visitor& visitor,
+bool Introductions::welcome(const Hello& hello, Heard heard, std::vector<Descriptor>& descriptors, Visitor& visitor,
                             const Failed& failed) {
   if (hello.nonce != options_.job_nonce || hello.to != options_.self || hello.from <= options_.self ||
       hello.from >= options_.world_size || hello.pair_bytes != pair_bytes_ || hello.arena_bytes < page)
     return false;
   Neighbour& neighbour = neighbours_[static_cast<std::size_t>(hello.from)];
   if (neighbour.stage == Stage::over || neighbour.is_visitor) return false;
-  const auto refuse = [&](const Status& why) {
-    if (neighbour.stage == Stage::unknown) return true;  // nobody here knows it yet; it is told by the hanging up
-    over(neighbour);
-    failed(hello.from, why);
+  if (heard == Heard::incomplete) {
+    fail_here(hello.from, no_more_files);
     return true;
-  };
-  if (descriptors.size() != 3) return refuse(cannot_share(hello.from, no_more_files));
+  }
+  if (descriptors.size() != 3) return false;
   auto pair = SharedMemory::adopt(std::move(descriptors[0]), pair_bytes_);
   auto arena = SharedMemory::adopt(std::move(descriptors[1]), hello.arena_bytes);
-  if (!pair || !arena) return refuse(cannot_share(hello.from, (pair ? arena.error() : pair.error()).message()));
+  if (!pair || !arena) {
+    not_adopted(hello.from, pair ? arena.error() : pair.error(), failed);
+    return true;
+  }
   neighbour.is_visitor = true;
   visitor.rank = hello.from;
   visitor.handed = {std::move(*pair), std::move(*arena), std::move(descriptors[2]), {}};
@@ -159,7 +164,15 @@ bool Introductions::welcome(const Hello& hello, std::vector<Descriptor>& descrip
   return true;
 }
 
-bool Introductions::answer(Visitor& visitor, const Met& met, const Failed& failed) {
+void Introductions::not_adopted(Rank peer, const Status& why, const Failed& failed) {
+  if (why.code() != ErrorCode::transport_error) return fail_here(peer, why.message(), why.code());
+  Neighbour& neighbour = neighbours_[static_cast<std::size_t>(peer)];
+  if (neighbour.stage == Stage::unknown) return;  // nobody here knows it yet; it is told by the hanging up
+  over(neighbour);
+  failed(peer, cannot_share(peer, why.message()));
+}
+
+bool Introductions::answer(Visitor& visitor, const Met& met) {
   const Rank rank = *visitor.rank;
   Neighbour& neighbour = neighbours_[static_cast<std::size_t>(rank)];
   if (neighbour.stage == Stage::over) return true;  // forgotten meanwhile
@@ -168,12 +181,10 @@ bool Introductions::answer(Visitor& visitor, const Met& met, const Failed& faile
     const bool later = DescriptorMessage::may_be_said_later(errno);
     if (later && Clock::now() < visitor.deadline) return false;
     neighbour.is_visitor = false;
-    if (later && neighbour.stage == Stage::awaited) {
-      over(neighbour);
-      failed(rank, cannot_share(rank, too_many_on_their_way));
-    } else {
+    if (later && neighbour.stage == Stage::awaited)
+      fail_here(rank, too_many_on_their_way);
+    else
       ++strangers_;  // it has hung up; the rank itself may still come
-    }
     return true;
   }
   if (neighbour.stage == Stage::unknown) {  // it was faster than our add()
@@ -193,7 +204,9 @@ void Introductions::call(Rank peer, Neighbour& neighbour, const Failed& failed) 
                               error == ECONNREFUSED ? ErrorCode::peer_lost : ErrorCode::transport_error));
   };
   if (neighbour.socket.fd() < 0) neighbour.socket = unix_socket();
-  if (neighbour.socket.fd() < 0) return fail("a unix socket", errno);
+  if (neighbour.socket.fd() < 0)
+    return fail_here(
+        peer, fmt::format("a unix socket: {}{}", std::strerror(errno), errno == EMFILE ? " (see ulimit -n)" : ""));
   if (!AbstractAddress::of(neighbour.name)->connect(neighbour.socket.fd())) {
     if (errno == EAGAIN || errno == EINTR) return;  // its queue is full; at the next turn
     return fail("connecting to its unix socket", errno);
@@ -201,10 +214,7 @@ void Introductions::call(Rank peer, Neighbour& neighbour, const Failed& failed) 
   if (!same_user(neighbour.socket.fd()))
     return fail("it runs as another user (use FABRING_TRANSPORT=fabric,tcp)", EPERM);
   auto pair = SharedMemory::create(pair_bytes_);
-  if (!pair) {
-    over(neighbour);
-    return failed(peer, cannot_share(peer, pair.error().message()));
-  }
+  if (!pair) return fail_here(peer, pair.error().message(), pair.error().code());
   neighbour.pair = std::move(*pair);
   neighbour.stage = Stage::connected;
   neighbour.deadline = Clock::now() + time_for_descriptors;
@@ -219,9 +229,13 @@ bool Introductions::hand_memory(Rank peer, Neighbour& neighbour, const Failed& f
   const int error = errno;
   const bool later = DescriptorMessage::may_be_said_later(error);
   if (later && Clock::now() < neighbour.deadline) return false;
+  if (later) {
+    fail_here(peer, too_many_on_their_way);
+    return true;
+  }
   over(neighbour);
-  failed(peer, cannot_share(peer, later ? std::string(too_many_on_their_way)
-                                        : fmt::format("handing it the memory: {}", std::strerror(error))));
+  failed(peer, cannot_share(peer, fmt::format("handing it the memory: {}", std::strerror(error)),
+                            error == EPIPE || error == ECONNRESET ? ErrorCode::peer_lost : ErrorCode::transport_error));
   return true;
 }
 
@@ -233,19 +247,19 @@ void Introductions::hear_answer(Rank peer, Neighbour& neighbour, const Met& met,
   const bool spoke = heard == Heard::hello || heard == Heard::incomplete;
   const bool known = spoke && hello.nonce == options_.job_nonce && hello.from == peer && hello.to == options_.self &&
                      hello.arena_bytes >= page;
-  Result<SharedMemory> arena = Status(ErrorCode::transport_error, "it answered with something else");
-  if (heard == Heard::ended)
-    arena =
-        Status(ErrorCode::transport_error,
-               "it hung up: it ended, or its limit on open files (ulimit -n) or on addresses (ulimit -v) is reached");
-  else if (known && descriptors.size() != 2)
-    arena = Status(ErrorCode::transport_error, no_more_files);
-  else if (known)
-    arena = SharedMemory::adopt(std::move(descriptors[0]), hello.arena_bytes);
-  if (!arena) {
+  if (heard == Heard::ended) {  // no more is known of it: what it says itself goes before
     over(neighbour);
-    return failed(peer, cannot_share(peer, arena.error().message()));
+    return failed(
+        peer,
+        cannot_share(peer,
+                     "it hung up: it ended, or its limit on open files (ulimit -n) or addresses (ulimit -v) is reached",
+                     ErrorCode::peer_lost));
   }
+  if (known && heard == Heard::incomplete) return fail_here(peer, no_more_files);
+  if (!known || descriptors.size() != 2)
+    return not_adopted(peer, {ErrorCode::transport_error, "it answered with something else"}, failed);
+  auto arena = SharedMemory::adopt(std::move(descriptors[0]), hello.arena_bytes);
+  if (!arena) return not_adopted(peer, arena.error(), failed);
   Acquaintance acquaintance{std::move(neighbour.pair), std::move(*arena), std::move(descriptors[1]),
                             std::move(neighbour.socket)};
   over(neighbour);

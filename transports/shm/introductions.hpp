@@ -36,6 +36,8 @@ class Introductions {
   bool expecting() const { return expected_ > 0; }          ///< somebody who was added has not been met
   bool has_visitors() const { return !visitors_.empty(); }  ///< somebody came and has not been answered
   void poll(const Met& met, const Failed& failed);
+  /// Why this process can get to know nobody any more, by a limit of its own and no fault of a peer; ok while it can.
+  const Status& error() const { return error_; }
   /// This peer is not wanted any more.
   void forget(Rank peer);
   void close();
@@ -62,13 +64,17 @@ class Introductions {
     Acquaintance handed = {};  ///< by that rank, all but the lifeline
   };
 
-  void accept_visitors(const Failed& failed);
+  void fail_here(Rank peer, std::string_view why, ErrorCode code = ErrorCode::transport_error);
+  /// What it handed over: no memory, or none that fits into this process.
+  void not_adopted(Rank peer, const Status& why, const Failed& failed);
+  void accept_visitors();
   /// True when it is done with, one way or the other.
   bool hear(Visitor& visitor, const Met& met, const Failed& failed);
   /// False: a stranger.
-  bool welcome(const Hello& hello, std::vector<Descriptor>& descriptors, Visitor& visitor, const Failed& failed);
+  bool welcome(const Hello& hello, Heard heard, std::vector<Descriptor>& descriptors, Visitor& visitor,
+               const Failed& failed);
   /// False: the kernel takes no descriptors now; at the next turn.
-  bool answer(Visitor& visitor, const Met& met, const Failed& failed);
+  bool answer(Visitor& visitor, const Met& met);
   void call(Rank peer, Neighbour& neighbour, const Failed& failed);
   /// False as above.
   bool hand_memory(Rank peer, Neighbour& neighbour, const Failed& failed);
@@ -85,6 +91,7 @@ class Introductions {
   std::vector<Visitor> visitors_;
   std::size_t expected_ = 0;
   std::uint64_t strangers_ = 0;
+  Status error_;
 };
 
 }  // namespace fabring::shm

@@ -175,6 +175,14 @@ void ShmEndpoint::introduce() {
         if (peer.lifeline() >= 0) watch(peer.lifeline(), static_cast<std::uint64_t>(rank));
       },
       [this](Rank rank, const Status& why) { peer_at(rank).fail(why); });
+  if (const Status& why = error(); !why.ok()) fail(why);
+}
+
+// By no fault of a peer.
+void ShmEndpoint::fail(const Status& why) {
+  unwatch(introductions_->listener());
+  introductions_->close();
+  for (Peer* peer : near_) peer->fail(why);
 }
 
 void ShmEndpoint::look_around() {

@@ -43,6 +43,7 @@ class ShmEndpoint final : public Endpoint, private FastMessages {
   void wait(std::chrono::microseconds limit) override;
   void wake() override;
   Status peer_error(Rank peer) const override;
+  Status error() const override { return introductions_->error(); }
   void disconnect(Rank peer) override;
   void finish_sending() override;
   void close() override;
@@ -74,6 +75,7 @@ class ShmEndpoint final : public Endpoint, private FastMessages {
   void unwatch(int fd);
   void look_around();
   void introduce();
+  void fail(const Status& why);
 
   const EndpointOptions options_;
   const MakerProcess maker_;

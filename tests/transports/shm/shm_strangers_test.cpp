@@ -1,9 +1,14 @@
 // Who may come in through a rank's socket, and what a peer that came in by the rules can do by writing what it likes.
 
+#include <gmock/gmock.h>
+#include <unistd.h>
+
 #include <array>
 #include <chrono>
+#include <functional>
 #include <optional>
 
+#include "tests/support/few_addresses.hpp"
 #include "tests/support/few_files.hpp"
 #include "tests/transports/shm/shm_world.hpp"
 
@@ -77,6 +82,42 @@ TEST(ShmIntroductions, TheSoftLimitOnFilesKeepsNobodyOut) {
   EXPECT_DONE(world, *received);
   EXPECT_DONE(world, *sent);
   EXPECT_EQ(into, from);
+}
+
+// Of two ranks the higher one has called; then the lower one, in a child, reaches a limit of its own.
+void reach_a_limit(const std::function<void()>& limit, const std::string& named) {
+  World world(shm_fabric(), 2);
+  world.poll(1);
+  limit();
+  world.poll(0);
+  const Status why = world.at(0).error();
+  EXPECT_THAT(why.message(), testing::HasSubstr(named));
+  EXPECT_EQ(why.context().rank, -1);
+  EXPECT_EQ(world.at(0).peer_error(1).message(), why.message());
+  world.poll(1);
+  EXPECT_TRUE(world.at(1).error().ok()) << world.at(1).error().message();
+  EXPECT_EQ(world.at(1).peer_error(0).code(), ErrorCode::peer_lost) << world.at(1).peer_error(0).message();
+}
+
+void end_child() { ::_exit(testing::Test::HasFailure() ? 1 : 0); }
+
+TEST(ShmIntroductions, WithoutFilesThisRankIsAtFaultAndNoPeer) {
+  EXPECT_EXIT((reach_a_limit([] { tests::no_more_files(); }, "ulimit -n"), end_child()), testing::ExitedWithCode(0),
+              "");
+}
+
+TEST(ShmIntroductions, WithoutFilesForWhatIsHandedOverThisRankIsAtFaultAndNoPeer) {
+  const auto two_more = [] {  // the visitor's own, and one of three
+    const Descriptor next(::dup(0));
+    tests::no_more_files(static_cast<rlim_t>(next.fd()) + 2);
+  };
+  EXPECT_EXIT((reach_a_limit(two_more, "did not arrive"), end_child()), testing::ExitedWithCode(0), "");
+}
+
+TEST(ShmIntroductions, WithoutAddressesThisRankIsAtFaultAndNoPeer) {
+  if (tests::needs_addresses_of_its_own) GTEST_SKIP() << "a sanitizer ends where addresses are short";
+  const auto limit = [] { tests::leave_addresses(rlim_t{1} << 20); };
+  EXPECT_EXIT((reach_a_limit(limit, "ulimit -v"), end_child()), testing::ExitedWithCode(0), "");
 }
 
 // ---- a peer gone mad ----------------------------------------------------------------------------------------------

@@ -35,6 +35,20 @@ std::string without_effect(const Config& config) {
   return fmt::format("no effect: {}: only for the tcp transport, which carries nothing here", fmt::join(set, ", "));
 }
 
+// What a rank's memory takes of the addresses of each other rank of its host, and how many it has for theirs itself.
+struct Addresses {
+  std::uint64_t for_each = 0;
+  std::uint64_t left = UINT64_MAX;
+};
+
+// Under a limit on them (ulimit -v) some are left to the program and to the threads of the engine.
+constexpr std::uint64_t addresses_besides = std::uint64_t{128} << 20;
+
+Addresses addresses_for(const shm::ShmEndpoint& endpoint) {
+  const std::uint64_t left = shm::addresses_left();
+  return {endpoint.mapped_by_each_peer(), left == UINT64_MAX ? left : left - std::min(left, addresses_besides)};
+}
+
 bool can_all_share_memory(const std::vector<Identity>& ranks) {
   return std::all_of(ranks.begin(), ranks.end(), [](const Identity& rank) {
     return std::find(rank.usable.begin(), rank.usable.end(), "shm") != rank.usable.end();
@@ -93,16 +107,21 @@ class Opener {
 
   template <class OneEndpoint>
   Result<std::vector<std::string>> exchange(const Result<std::unique_ptr<OneEndpoint>>& opened,
-                                            const Result<Rank>& leader) {
+                                            const Result<Rank>& leader, Addresses room = {}) {
     if (!opened) return gather_(opened.error());
     if (!leader) return gather_(leader.error());
-    return gather_(
-        WireWriter().number(std::int32_t{*leader}).text(*opened ? (*opened)->address() : "", most_address).take());
+    return gather_(WireWriter()
+                       .number(std::int32_t{*leader})
+                       .text(*opened ? (*opened)->address() : "", most_address)
+                       .number(room.for_each)
+                       .number(room.left)
+                       .take());
   }
 
   struct Told {
     std::vector<Rank> leaders;
     std::vector<std::string> addresses;
+    std::vector<Addresses> room;
   };
   static Result<Told> read(const std::vector<std::string>& blobs) {
     Told told;
@@ -110,21 +129,42 @@ class Opener {
       WireReader in(blob);
       told.leaders.push_back(in.number<std::int32_t>());
       told.addresses.emplace_back(in.text(most_address));
+      const auto for_each = in.number<std::uint64_t>(), left = in.number<std::uint64_t>();
+      told.room.push_back({for_each, left});
       if (!in.complete()) return Status(ErrorCode::mismatch, "a rank sent an address that cannot be read");
     }
     return told;
   }
 
-  Status find_nodes(const NodeBeacon& beacon, const std::vector<Identity>& ranks) {
+  // All come to the same, by what all have told.
+  void leave_out_shared_memory_without_room(const std::vector<Addresses>& room, std::vector<Identity>& ranks) {
+    std::vector<std::uint64_t> of_node(path_.node_of.size());
+    for (Rank rank = 0; rank < options_.world_size; ++rank) of_node[path_.node_of[rank]] += room[rank].for_each;
+    for (Rank rank = 0; rank < options_.world_size; ++rank) {
+      const std::uint64_t needed = of_node[path_.node_of[rank]] - room[rank].for_each;
+      if (needed <= room[rank].left) continue;
+      shared_ = false;
+      const std::string why = fmt::format(
+          "the memory of the other ranks of the host needs {} MiB of addresses, and ulimit -v leaves {} MiB for it "
+          "(see "
+          "FABRING_SCRATCH_BYTES, FABRING_MAPPED_BYTES)",
+          needed >> 20, room[rank].left >> 20);
+      ranks[rank].cannot_use("shm", why);
+      if (rank == options_.self) own_.cannot_use("shm", why);
+    }
+  }
+
+  Status find_nodes(const NodeBeacon& beacon, std::vector<Identity>& ranks) {
     Result<std::unique_ptr<shm::ShmEndpoint>> opened = std::unique_ptr<shm::ShmEndpoint>();
     if (shared_) opened = shm::ShmEndpoint::open(options_);
-    auto blobs = exchange(opened, beacon.find_leader(ranks));
+    auto blobs = exchange(opened, beacon.find_leader(ranks), shared_ && opened ? addresses_for(**opened) : Addresses());
     if (!blobs) return blobs.error();
     auto told = read(*blobs);
     if (!told) return told.error();
     auto nodes = number_nodes(told->leaders);
     if (!nodes) return nodes.error();
     path_.node_of = std::move(*nodes);
+    if (shared_) leave_out_shared_memory_without_room(told->room, ranks);
     int neighbours = 0;
     for (Rank rank = 0; rank < options_.world_size; ++rank) {
       if (rank == options_.self || !is_local_to_me(rank)) continue;

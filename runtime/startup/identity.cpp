@@ -17,6 +17,11 @@ constexpr std::size_t most_list = 8192;  // of rules, or of processors: cut shor
 constexpr std::size_t most_transports = 8;
 }  // namespace
 
+void Identity::cannot_use(const std::string& transport, std::string_view why) {
+  std::erase(usable, transport);
+  unusable += fmt::format("{}{}: {}", unusable.empty() ? "" : "; ", transport, why);
+}
+
 std::string Identity::encode() const {
   WireWriter out;
   out.text(version, most_text).text(host, most_text).number(pid).text(fingerprint, most_text);

@@ -41,6 +41,8 @@ struct Identity {
   std::uint64_t lent_bytes = 0;
   bool lends = false;  ///< it had begun to use a GPU, and would lend its memory to ranks of its host
 
+  void cannot_use(const std::string& transport, std::string_view why);
+
   std::string encode() const;
   static Result<Identity> decode(std::string_view bytes);
 };

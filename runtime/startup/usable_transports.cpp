@@ -68,7 +68,7 @@ void UsableTransports::probe(const std::string& name, const EndpointOptions& opt
     if (const std::string provider = transport->provider(); !provider.empty()) identity.provider = provider;
     usable_.emplace_back(name, std::move(transport));
   } else {
-    identity.unusable += fmt::format("{}{}: {}", identity.unusable.empty() ? "" : "; ", name, reason.error().message());
+    identity.cannot_use(name, reason.error().message());
   }
 }
 

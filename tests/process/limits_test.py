@@ -20,9 +20,9 @@ def under(limit, user=None):
     return [*as_user, "bash", "-c", f'ulimit {limit} && exec "$@"', "bash"]
 
 
-def run(options, transport, limit, limited, words, must=None, user=None):
-    """`limited`: the ranks under the limit. `must`: the exit code of all, if only one will do."""
-    settings = {"FABRING_RENDEZVOUS_TIMEOUT": "2"}
+def run(options, transport, limit, limited, words, must=None, user=None, more=None):
+    """`limited`: the ranks under the limit. `must`: the exit code of all, if only one will do. `more`: settings."""
+    settings = {"FABRING_RENDEZVOUS_TIMEOUT": "2", **(more or {})}
     if user:
         settings.update(WITHOUT_LEAK_CHECK)
     with Job(options.program, 2, transport, settings) as job:
@@ -88,6 +88,11 @@ def main():
         for limited in ((0, 1), (0,), (1,)):
             case(f"small files on {limited}: the network instead", "shm,tcp", "-f 1000", limited, (), must=0)
             case(f"small files on {limited}, shm only", "shm", "-f 1000", limited, ["ulimit -f"], must=3)
+    if "shm" in options.transports and options.slowness == 1:  # a sanitizer needs addresses of its own
+        for limited in ((0, 1), (0,), (1,)):  # each has its own memory, and none for the other's
+            few = {"limit": f"-v {3 << 20}", "limited": limited, "more": {"FABRING_SCRATCH_BYTES": "1G"}}
+            case(f"few addresses on {limited}: the network instead", "shm,tcp", words=(), must=0, **few)
+            case(f"few addresses on {limited}, shm only", "shm", words=["ulimit -v"], must=3, **few)
     if os.geteuid() == 0 and shutil.which("setpriv"):  # the limit on threads does not hold for root
         for transport in options.transports:
             for count in range(1, 9):

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <fstream>
 #include <string>
 #include <string_view>
 
@@ -70,6 +71,16 @@ void* map_aligned(int memfd, std::size_t bytes) {
 std::size_t system_page() {
   static const auto bytes = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   return bytes;
+}
+
+std::uint64_t addresses_left() {
+  rlimit limit{};
+  std::uint64_t pages = 0;
+  if (::getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
+      !(std::ifstream("/proc/self/statm") >> pages))
+    return UINT64_MAX;
+  const std::uint64_t taken = pages * system_page();
+  return limit.rlim_cur > taken ? limit.rlim_cur - taken : 0;
 }
 
 bool pages_may_be_refused() {

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 
 #include <cstddef>
+#include <cstdint>
 
 #include "fabring/status.hpp"
 #include "runtime/base/descriptor.hpp"
@@ -14,6 +15,9 @@ namespace fabring::shm {
 
 /// Of this kernel: 4, 16 or 64 KiB. What is mapped, populated or taken from a peer is in whole ones.
 std::size_t system_page();
+
+/// How many addresses this process may still map (ulimit -v); the largest number: there is no limit.
+std::uint64_t addresses_left();
 
 class SharedMemory;
 

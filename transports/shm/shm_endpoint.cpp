@@ -268,6 +268,11 @@ std::size_t ShmEndpoint::held_bytes() const {
   return page + near_.size() * Pair::of_world(nullptr, static_cast<int>(peers_.size())).size() / 2;
 }
 
+// The arena is placed in a stretch that is larger by a large page.
+std::uint64_t ShmEndpoint::mapped_by_each_peer() const {
+  return arena_->memory().size() + large_page + Pair::of_world(nullptr, options_.world_size).size();
+}
+
 std::string ShmEndpoint::describe() const {
   return fmt::format("shared memory with {} other rank{} of this host", near_.size(), near_.size() == 1 ? "" : "s");
 }

@@ -54,6 +54,9 @@ class ShmEndpoint final : public Endpoint, private FastMessages {
   std::shared_ptr<MemorySource> mapped_memory() override { return mapped_; }
   FastMessages* fast_messages() override { return this; }
 
+  /// The addresses that every other rank of the host needs for what it shares with this one.
+  std::uint64_t mapped_by_each_peer() const;
+
   /// wait() in two parts, for who must sleep elsewhere: after arm() returned true, peers write to bell() when there is
   /// something for poll(). False: there is already.
   bool arm();

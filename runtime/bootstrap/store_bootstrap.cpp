@@ -302,7 +302,7 @@ Status check_alone(Store& store, Rank self, const std::string& own, bool said) {
           context};
 }
 
-/// Says there that this rank, which is not rank 0, has come. Of two processes with its number the later one finds the
+/// Says there that this rank has come. Of two processes with its number the later one finds the
 /// other, before or after it has said so itself, and then all hear of it; unless both look and write by turns.
 Status say_here(Store& store, Rank self, const meeting::Join& join) {
   const std::string own = meeting::encode(join);
@@ -349,8 +349,11 @@ Result<std::unique_ptr<Bootstrap>> meet_by_store(const Config& config, Store& st
   const SteadyTime started = std::chrono::steady_clock::now();
   const Wait wait{log, started, started + config.rendezvous_timeout, note_interval};
   const std::string fingerprint = host_fingerprint();
+  meeting::Join self{fingerprint, host_name(), static_cast<std::uint32_t>(::getpid()), {}};
   if (config.rank == 0) {
-    auto meeting = hold_meeting(config, store, fingerprint, wait);
+    // Nobody waits for that, but another rank 0 would find it. Who is alone has nobody to tell them apart for.
+    const Status alone = config.world_size > 1 ? say_here(store, 0, self) : Status();
+    auto meeting = alone.ok() ? hold_meeting(config, store, fingerprint, wait) : alone;
     if (!meeting) {
       (void)publish_failed_meeting(store, meeting.error(), fmt::format("rank 0 (host {}): ", host_name()));
       return meeting.error();
@@ -360,8 +363,7 @@ Result<std::unique_ptr<Bootstrap>> meet_by_store(const Config& config, Store& st
     return std::unique_ptr<Bootstrap>(
         std::make_unique<StoreBootstrap>(store, config, std::move(*meeting), std::move(address)));
   }
-  const meeting::Join self{fingerprint, host_name(), static_cast<std::uint32_t>(::getpid()),
-                           reachable_elsewhere(named_addresses(config, wait.deadline))};
+  self.master_addresses = reachable_elsewhere(named_addresses(config, wait.deadline));
   FABRING_TRY(say_here(store, config.rank, self));
   // From here on rank 0 takes this rank for one that is there.
   auto joined = join_meeting(config, store, wait);

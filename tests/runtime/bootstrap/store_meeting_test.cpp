@@ -78,14 +78,14 @@ std::string v4_of_last_interface() {
 TEST(StoreMeeting, RankZeroTakesTheAddressThatRanksElsewhereResolveItsNameTo) {
   const bool possible = with_two_interfaces([] {
     const std::string meant = v4_of_last_interface();
-    MapStore store;
-    store.values["join/1"] = meeting::encode(meeting::Join{"another host", "b", 1, {"10.200.0.9", meant}});
     Config config;
     config.rank = 0;
     config.world_size = 2;
     config.rendezvous_timeout = std::chrono::seconds(5);
     for (const char* own_view : {"127.0.1.1", "10.200.0.9", ""}) {  // a Debian host's, one behind a NAT, no name
       config.master_addr = own_view;
+      MapStore store;
+      store.values["join/1"] = meeting::encode(meeting::Join{"another host", "b", 1, {"10.200.0.9", meant}});
       auto met = meet_by_store(config, store, Log());
       ASSERT_TRUE(met) << met.error().message();
       (*met)->finish();
@@ -121,6 +121,21 @@ TEST(StoreMeeting, OfTwoProcessesOfOneRankTheLaterOneSaysSoToAll) {
       EXPECT_EQ(met.error().context().rank, 1);
       EXPECT_THAT(met.error().message(), HasSubstr("rank 1 came twice: (host b, pid 7) and (host "));
     }
+}
+
+TEST(StoreMeeting, OfTwoRanksZeroTheLaterOneSaysSoToAll) {
+  MapStore store;
+  const auto meet = [&store](Rank rank) {
+    const auto met = meet_by_store(one_of(2, rank, 20s), store, Log());
+    return met ? Status() : met.error();
+  };
+  auto first = std::async(std::launch::async, meet, 0);
+  ASSERT_TRUE(store.get("join/0", 20s));
+  for (const Status& ended : {meet(0), first.get(), meet(1)}) {
+    EXPECT_EQ(ended.code(), ErrorCode::invalid_argument) << ended.to_string();
+    EXPECT_EQ(ended.context().rank, 0);
+    EXPECT_THAT(ended.message(), HasSubstr("rank 0 came twice: (host "));
+  }
 }
 
 TEST(StoreMeeting, WhoDoesNotComeIsNamedMeanwhileAndAtTheDeadline) {

@@ -16,13 +16,47 @@ namespace {
 constexpr std::size_t most_failures = 65536;
 /// A link this far behind gets no more heartbeats and activities: they say nothing that it would not hear later.
 constexpr std::size_t busy_link_bytes = 64 * 1024;
+
+// A program that closes all descriptors that it did not open takes the loop's: no timer runs then any more, and no wait
+// lasts. Each turn of the loop begins with what is due, so that two in a row leave a pulse out only then, and not where
+// the process was stopped.
+class Pulse {
+ public:
+  explicit Pulse(net::Loop& loop) : loop_(loop) { beat(); }
+  /// To be asked after every turn.
+  bool has_stopped() {
+    missed_ = std::chrono::steady_clock::now() - last_ > 3 * interval ? missed_ + 1 : 0;
+    return missed_ >= 2;
+  }
+
+ private:
+  static constexpr auto interval = 1s;
+  void beat() {
+    last_ = std::chrono::steady_clock::now();
+    next_ = loop_.after(interval, [this] { beat(); });
+  }
+  net::Loop& loop_;
+  std::chrono::steady_clock::time_point last_;
+  std::shared_ptr<void> next_;
+  int missed_ = 0;
+};
 }  // namespace
 
 void TreePlane::run() {
   Log::never_wait();  // its heartbeats must go on
   last_tick_ = std::chrono::steady_clock::now();
   tick();
-  while (!ended_) loop_.run_for(1s);
+  Pulse pulse(loop_);
+  while (!ended_ && !pulse.has_stopped()) loop_.run_for(1s);
+  if (!ended_) {
+    stopping_ = true;  // what has no descriptor any more is neither repaired nor flushed
+    learn(
+        {ErrorCode::transport_error, self_, self_, 0,
+         fmt::format("{} cannot communicate any more: its process has closed the descriptors of its engine (a program "
+                     "becomes a daemon before it makes one)",
+                     who(self_))},
+        -1);
+  }
   for (Link& link : links_)
     if (link.stream) link.stream->close();
 }

@@ -23,6 +23,7 @@ namespace {
 using SteadyTime = std::chrono::steady_clock::time_point;
 constexpr auto request_limit = std::chrono::milliseconds(500);
 constexpr auto answer_limit = std::chrono::seconds(2);
+constexpr auto longest_sleep = std::chrono::seconds(1);  // a program that closes all descriptors takes `stop` as well
 
 bool is_ours(int visitor) {
   const auto credentials = credentials_of(visitor);
@@ -53,6 +54,7 @@ Result<std::unique_ptr<StatusDoor>> StatusDoor::open(const std::string& name, An
 
 StatusDoor::~StatusDoor() {
   if (!thread_.joinable()) return;
+  over_.store(true);
   const std::uint64_t one = 1;
   [[maybe_unused]] const auto told = ::write(stop_.fd(), &one, sizeof(one));
   thread_.join();
@@ -61,7 +63,7 @@ StatusDoor::~StatusDoor() {
 bool StatusDoor::wait(int fd, short events, SteadyTime until) const {
   for (;;) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
-    if (left.count() <= 0) return false;
+    if (left.count() <= 0 || over_.load()) return false;
     std::array<pollfd, 2> watched{{{fd, events, 0}, {stop_.fd(), POLLIN, 0}}};
     const int ready = ::poll(watched.data(), watched.size(), static_cast<int>(std::min<long>(left.count(), 3'600'000)));
     if (ready < 0 && errno != EINTR) return false;
@@ -72,12 +74,13 @@ bool StatusDoor::wait(int fd, short events, SteadyTime until) const {
 void StatusDoor::run() {
   for (;;) {
     pollfd stop{stop_.fd(), POLLIN, 0};
-    const bool came = wait(listener_.fd(), POLLIN, std::chrono::steady_clock::now() + std::chrono::hours(1));
-    if (::poll(&stop, 1, 0) > 0) return;
+    const bool came = wait(listener_.fd(), POLLIN, std::chrono::steady_clock::now() + longest_sleep);
+    if (over_.load() || ::poll(&stop, 1, 0) > 0) return;
     if (!came) continue;
     const Descriptor visitor = Descriptor::not_for_children(open_within_hard_limit(
         [this] { return ::accept4(listener_.fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK); }));
     if (visitor.fd() < 0) {
+      if (errno == EBADF || errno == ENOTSOCK || errno == EINVAL) return;  // closed, or another file by now
       // Out of descriptors: the visitor stays in the queue, so poll would not wait.
       if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)
         (void)wait(stop_.fd(), POLLIN, std::chrono::steady_clock::now() + request_limit);

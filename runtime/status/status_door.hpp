@@ -3,6 +3,7 @@
 // ("fabring-status") that sleeps until somebody comes. One visitor at a time, each within a short limit; only the same
 // user and root are let in. It asks the engine through a function, so it answers whatever the program's threads do.
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -36,7 +37,8 @@ class StatusDoor {
   bool wait(int fd, short events, std::chrono::steady_clock::time_point until) const;
 
   const Descriptor listener_;
-  const Descriptor stop_;  // eventfd: readable when the thread is to end
+  const Descriptor stop_;          // eventfd: readable when the thread is to end
+  std::atomic<bool> over_{false};  // the same
   const Answer answer_;
   std::thread thread_;
 };

@@ -18,6 +18,8 @@
 namespace fabring {
 namespace {
 
+constexpr int longest_sleep_ms = 1000;
+
 // Wakes the network's endpoint when the bell rings, which it does only while the rank sleeps, or a moment later.
 class BellWatch {
  public:
@@ -25,6 +27,7 @@ class BellWatch {
       : bell_(bell), network_(network), over_(open_within_hard_limit([] { return ::eventfd(0, EFD_CLOEXEC); })) {}
   ~BellWatch() {
     if (!thread_.joinable()) return;
+    ended_.store(true);
     const std::uint64_t one = 1;
     (void)!::write(over_.fd(), &one, sizeof one);
     thread_.join();
@@ -45,9 +48,9 @@ class BellWatch {
  private:
   void listen() {
     std::array<pollfd, 2> watched{{{bell_, POLLIN, 0}, {over_.fd(), POLLIN, 0}}};
-    while (true) {
-      (void)::poll(watched.data(), watched.size(), -1);
-      if (watched[1].revents != 0) return;
+    while (!ended_.load()) {
+      (void)::poll(watched.data(), watched.size(), longest_sleep_ms);
+      if (watched[1].revents != 0 || (watched[0].revents & POLLNVAL) != 0) return;
       std::uint64_t rings = 0;
       if (::read(bell_, &rings, sizeof rings) > 0) network_.wake();
     }
@@ -56,6 +59,7 @@ class BellWatch {
   const int bell_;
   Endpoint& network_;
   Descriptor over_;
+  std::atomic<bool> ended_{false};  // the same, where the program has closed that descriptor
   std::thread thread_;
 };
 

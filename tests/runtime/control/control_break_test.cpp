@@ -12,6 +12,7 @@
 #include <set>
 
 #include "tests/runtime/control/control_world.hpp"
+#include "tests/support/closed_files.hpp"
 
 namespace fabring {
 namespace {
@@ -144,6 +145,25 @@ TEST(ControlBreak, WhereBothNoticeTheParentDecidesAndTheChildBelievesIt) {
     EXPECT_EQ(world.of(rank).wait_for(lost.size() + 1).size(), lost.size() + 1) << rank;
     EXPECT_EQ(world.lost_to(rank), lost) << rank;
   }
+}
+
+// Nothing is heard of that by the loop: it waits for nothing and runs no timer any more.
+void close_under_the_planes() {
+  World world(2);
+  world.start();
+  tests::close_all_files();
+  for (const Rank rank : {0, 1}) {
+    auto failure = world.of(rank).first();  // it may have seen the other one's end while it still had its own
+    if (failure && failure->culprit != rank) failure = world.of(rank).wait_for(2).back();
+    ASSERT_TRUE(failure);
+    EXPECT_EQ(failure->culprit, rank) << failure->text;
+    EXPECT_THAT(failure->text, testing::HasSubstr("has closed the descriptors"));
+  }
+  world.planes.clear();
+}
+
+TEST(ControlBreak, WhoseProgramClosesItsDescriptorsIsAtFaultAndItsThreadEnds) {
+  EXPECT_EXIT((close_under_the_planes(), ::_exit(testing::Test::HasFailure() ? 1 : 0)), testing::ExitedWithCode(0), "");
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // Shared memory and tcp as one endpoint, in the conformance suite: with neighbours and strangers in one world.
 
+#include "tests/support/closed_files.hpp"
 #include "tests/support/few_files.hpp"
 #include "tests/transports/conformance/world.hpp"
 #include "transports/forwarding_endpoint.hpp"
@@ -79,6 +80,24 @@ TEST(JointOfGpus, MemoryIsAdmittedForPeersOfTheNetworkAndNotForNeighbours) {
   EXPECT_EQ(refused.error().message(),
             "ranks of this host are among them: this transport moves memory of the host only");
   EXPECT_EQ((*joint)->device_path(), "to ranks of this host through pinned memory of the host; to others directly");
+}
+
+void close_and_end() {
+  EndpointOptions options;
+  options.world_size = 2;
+  options.bind_address = "127.0.0.1";
+  options.job_nonce = 7;
+  auto local = shm::ShmEndpoint::open(options);
+  auto network = make_tcp_transport()->open(options);
+  ASSERT_TRUE(local && network);
+  auto joint = make_joint_endpoint(std::move(*local), std::move(*network), {true, false});
+  ASSERT_TRUE(joint) << joint.error().message();
+  tests::close_all_files();
+  joint->reset();
+}
+
+TEST(JointOfFiles, ThatTheProgramHasClosedKeepNothingFromEnding) {
+  EXPECT_EXIT((close_and_end(), ::_exit(HasFatalFailure() ? 1 : 0)), testing::ExitedWithCode(0), "");
 }
 
 std::vector<Fabric> fabrics() {

@@ -10,12 +10,17 @@
 namespace fabring {
 namespace {
 
-// A stack that finds no addresses is refused with the same EAGAIN as a process too many.
+// A stack that finds no addresses, or is too much private memory, is refused with the same EAGAIN as a process too
+// many.
 std::string raise_limits() {
   std::string text = "raise the limit on processes (ulimit -u, pids.max)";
-  rlimit addresses{};
-  if (::getrlimit(RLIMIT_AS, &addresses) == 0 && addresses.rlim_cur != RLIM_INFINITY)
-    text += " or on addresses (ulimit -v, which is " + std::to_string(addresses.rlim_cur / 1024) + ")";
+  const auto or_on = [&text](auto resource, const char* what) {
+    rlimit limit{};
+    if (::getrlimit(resource, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
+      text += std::string(" or on ") + what + ", which is " + std::to_string(limit.rlim_cur / 1024) + ")";
+  };
+  or_on(RLIMIT_AS, "addresses (ulimit -v");
+  or_on(RLIMIT_DATA, "memory of its own (ulimit -d");
   return text;
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// A process whose limit on addresses (ulimit -v) is reached.
+// A process whose limit on addresses (ulimit -v), or on private memory (ulimit -d), is reached.
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -15,14 +15,17 @@ inline constexpr bool needs_addresses_of_its_own = true;  // a sanitizer
 inline constexpr bool needs_addresses_of_its_own = false;
 #endif
 
+enum class Few { addresses, private_memory };
+
 /// What this process has, and `more` bytes. Only in a child.
-inline void leave_addresses(rlim_t more) {
-  rlim_t pages = 0;
-  std::ifstream("/proc/self/statm") >> pages;
+inline void leave(Few what, rlim_t more) {
+  rlim_t all = 0, resident = 0, shared = 0, code = 0, libraries = 0, data = 0;
+  std::ifstream("/proc/self/statm") >> all >> resident >> shared >> code >> libraries >> data;
+  const auto resource = what == Few::addresses ? RLIMIT_AS : RLIMIT_DATA;
   rlimit limit{};
-  EXPECT_EQ(::getrlimit(RLIMIT_AS, &limit), 0);
-  limit.rlim_cur = pages * static_cast<rlim_t>(::sysconf(_SC_PAGESIZE)) + more;
-  EXPECT_EQ(::setrlimit(RLIMIT_AS, &limit), 0);
+  EXPECT_EQ(::getrlimit(resource, &limit), 0);
+  limit.rlim_cur = (what == Few::addresses ? all : data) * static_cast<rlim_t>(::sysconf(_SC_PAGESIZE)) + more;
+  EXPECT_EQ(::setrlimit(resource, &limit), 0);
 }
 
 }  // namespace fabring::tests

@@ -116,7 +116,7 @@ TEST(ShmIntroductions, WithoutFilesForWhatIsHandedOverThisRankIsAtFaultAndNoPeer
 
 TEST(ShmIntroductions, WithoutAddressesThisRankIsAtFaultAndNoPeer) {
   if (tests::needs_addresses_of_its_own) GTEST_SKIP() << "a sanitizer ends where addresses are short";
-  const auto limit = [] { tests::leave_addresses(rlim_t{1} << 20); };
+  const auto limit = [] { tests::leave(tests::Few::addresses, rlim_t{1} << 20); };
   EXPECT_EXIT((reach_a_limit(limit, "ulimit -v"), end_child()), testing::ExitedWithCode(0), "");
 }
 

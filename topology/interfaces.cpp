@@ -41,8 +41,15 @@ std::string numeric(const sockaddr* address) {
 
 Result<std::vector<InterfaceAddress>> interface_addresses() {
   ifaddrs* list = nullptr;
-  if (::getifaddrs(&list) != 0)
-    return Status(ErrorCode::unavailable, std::string("cannot list the network interfaces: ") + std::strerror(errno));
+  if (::getifaddrs(&list) != 0) {
+    const int error = errno;
+    const bool refused = error == EPERM || error == EACCES || error == EAFNOSUPPORT;
+    return Status(ErrorCode::unavailable,
+                  std::string("cannot list the network interfaces: ") + std::strerror(error) +
+                      (refused ? "; a sandbox refuses netlink sockets: allow AF_NETLINK (systemd: "
+                                 "RestrictAddressFamilies, seccomp filters of containers: socket)"
+                               : ""));
+  }
   const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> owner(list, &::freeifaddrs);
   std::vector<InterfaceAddress> found;
   for (const ifaddrs* at = list; at != nullptr; at = at->ifa_next) {

@@ -5,6 +5,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstddef>
 #include <cstring>
 #include <optional>
@@ -32,6 +33,14 @@ struct AbstractAddress {
  private:
   const sockaddr* generic() const { return reinterpret_cast<const sockaddr*>(&address); }
 };
+
+/// What to do about a socket() that failed, where it is a sandbox that has no such sockets; else empty.
+inline const char* remedy_for_refused_unix(int error) {
+  const bool refused = error == EPERM || error == EACCES || error == EAFNOSUPPORT;
+  return refused ? "; a sandbox refuses unix sockets: allow AF_UNIX (systemd: RestrictAddressFamilies, seccomp filters "
+                   "of containers: socket)"
+                 : "";
+}
 
 /// Who is at the other end, as the kernel says: nobody can lie about it. Empty when it does not say.
 inline std::optional<ucred> credentials_of(int socket) {

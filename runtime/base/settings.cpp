@@ -332,11 +332,22 @@ std::string service_of(std::string_view name) {
   return service;
 }
 
+// What comes from outside may hold anything, and is shown on terminals.
+std::string printable(std::string_view text) {
+  std::string shown;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    shown += byte < 0x20 || byte == 0x7f ? fmt::format("\\x{:02x}", byte) : std::string(1, c);
+  }
+  return shown;
+}
+
 Status unknown_setting(std::string_view name, std::string_view what) {
   std::vector<std::string_view> names;
   for (const Setting& known : rows) names.push_back(known.name);
-  return {ErrorCode::invalid_argument, fmt::format("{} {}{} (`fabring settings` lists them all)", name.substr(0, 200),
-                                                   what, did_you_mean(name, names))};
+  return {ErrorCode::invalid_argument,
+          fmt::format("{} {}{} (`fabring settings` lists them all)",
+                      name.empty() ? "''" : printable(name.substr(0, 200)), what, did_you_mean(name, names))};
 }
 
 }  // namespace
@@ -380,7 +391,8 @@ Status apply_setting(const Setting& row, std::string_view text, Config& into) {
                     fmt::format("this is what Kubernetes puts into every container for a Service named '{}'; write "
                                 "enableServiceLinks: false into the pod's spec, set {} there, or rename the Service",
                                 service_of(row.name), row.name));
-  return status.with_prefix(fmt::format("{}={}: ", row.name, text.substr(0, 200)));
+  if (status.ok()) return status;
+  return {status.code(), printable(fmt::format("{}={}: {}", row.name, text.substr(0, 200), status.message()))};
 }
 
 Result<const Setting*> known_setting(std::string_view name) {

@@ -83,6 +83,7 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   Status prepare(CommunicatorCore& communicator, const Call& call);
   /// Why nothing more can be begun on it; success if it can.
   Status failure_of(const CommunicatorCore& communicator) const;
+  static Status has_left();
   DeviceRuntime* device() const { return parts_.device.get(); }
   /// The way that a call whose buffers are in memory of a device takes, and why.
   DevicePath device_path(CommunicatorCore& communicator, Call call);

@@ -84,7 +84,13 @@ void EngineCore::end_what_is_under_way(const Status& why) {
   auto shared = communicators();
   std::erase_if(shared, [&](const auto& one) { return !others_take_part(*one); });
   begin_fresh();
-  for (const auto& communicator : communicators()) fail(*communicator, why);
+  for (const auto& communicator : communicators()) {
+    {
+      std::lock_guard of(communicator->mutex);
+      communicator->fail(has_left());  // what is called from now on was not under way
+    }
+    fail(*communicator, why);
+  }
   for (const auto& communicator : shared)
     if (parts_.control)
       report({ErrorCode::aborted, -1, parts_.self, communicator->global_id(),

@@ -156,8 +156,9 @@ void EngineCore::note_waiting(CommunicatorCore& communicator, const Execution& e
     names_and_activities.push_back(who_and_what_stands_between(world));
   }
   const auto line = [&](const std::vector<std::string>& whom) {
-    return fmt::format("{} on '{}' has waited {} s for {}", title(execution), communicator.label,
-                       std::chrono::duration_cast<std::chrono::seconds>(waited).count(),
+    const auto whole = std::chrono::floor<std::chrono::seconds>(waited);
+    return fmt::format("{} on '{}' has waited {} for {}", title(execution), communicator.label,
+                       duration_text(whole.count() > 0 ? Time(whole) : waited),
                        whom.empty() ? waits_for(execution, "its own work") : fmt::format("{}", fmt::join(whom, ", ")));
   };
   parts_.log.warning(line(names_and_activities) + unread(communicator, execution));

@@ -90,6 +90,9 @@ Result<std::shared_ptr<MappedBlock>> MappedBlocks::allocate(std::size_t asked) {
   if (data == nullptr) {
     const std::size_t limit = shared_->source ? shared_->source->limit() : 0, used = shared_->bytes.load();
     const std::string what = fmt::format("cannot allocate {} of memory that ranks share", size_text(asked));
+    if (shared_->source == nullptr && !possible)
+      return Status(ErrorCode::out_of_memory,
+                    fmt::format("cannot allocate {}: that is more than a process can have", size_text(asked)));
     if (shared_->source == nullptr)
       return Status(ErrorCode::out_of_memory,
                     fmt::format("cannot allocate {}: this machine has no memory left for it", size_text(asked)));

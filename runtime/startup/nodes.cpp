@@ -24,9 +24,10 @@ int open_unix_socket() {
 }
 
 Status no_socket(int error) {
-  return {ErrorCode::unavailable,
-          fmt::format("cannot open an abstract unix socket to find the ranks of this host: {}{}", std::strerror(error),
-                      error == EMFILE ? "; raise the limit on open files (ulimit -n)" : "")};
+  return {
+      ErrorCode::unavailable,
+      fmt::format("cannot open an abstract unix socket to find the ranks of this host: {}{}", std::strerror(error),
+                  error == EMFILE ? "; raise the limit on open files (ulimit -n)" : remedy_for_refused_unix(error))};
 }
 
 }  // namespace

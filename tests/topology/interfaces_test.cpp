@@ -2,8 +2,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+
+#include "tests/support/refused_sockets.hpp"
 
 namespace fabring {
 namespace {
@@ -28,6 +33,16 @@ struct Case {
   InterfaceRequest request;
   const char* address;
 };
+
+TEST(Interfaces, ThatASandboxDoesNotListNameTheFamilyToAllow) {
+  const auto list = [](unsigned error) {
+    tests::refuse_sockets(AF_NETLINK, error);
+    const auto found = interface_addresses();
+    EXPECT_THAT(found ? "found" : found.error().message(), HasSubstr("allow AF_NETLINK"));
+    ::_exit(testing::Test::HasFailure() ? 1 : 0);
+  };
+  for (const unsigned error : {EPERM, EAFNOSUPPORT}) EXPECT_EXIT(list(error), testing::ExitedWithCode(0), "");
+}
 
 TEST(ChooseInterface, TakesWhatOtherHostsCanReach) {
   const Case cases[] = {

@@ -48,7 +48,8 @@ Result<std::unique_ptr<Introductions>> Introductions::open(const EndpointOptions
   made->listener_ = unix_socket();
   const int fd = made->listener_.fd();
   if (fd < 0 || !AbstractAddress::of(made->name_)->bind(fd) || ::listen(fd, 1024) != 0)
-    return Status(ErrorCode::unavailable, fmt::format("cannot open an abstract unix socket: {}", std::strerror(errno)));
+    return Status(ErrorCode::unavailable, fmt::format("cannot open an abstract unix socket: {}{}", std::strerror(errno),
+                                                      remedy_for_refused_unix(errno)));
   return made;
 }
 

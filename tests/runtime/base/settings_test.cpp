@@ -173,6 +173,8 @@ TEST(Settings, ABadValueIsRefusedWithItsNameAndWhatIsAllowed) {
       {"FABRING_STAGING_BYTES", "5T", "more than 4 TiB"},
       {"FABRING_EXPLAIN", "perhaps", "neither yes"},
       {"FABRING_JOB_ID", "a\nb", "control character"},
+      {"FABRING_HOST_ID", "a\x1b[31mb", "FABRING_HOST_ID=a\\x1b[31mb: it holds"},
+      {"FABRING_DEPTH", "\n7", "FABRING_DEPTH=\\x0a7: "},
   };
   for (const auto& [name, value, expected] : cases) {
     Config config;
@@ -181,6 +183,11 @@ TEST(Settings, ABadValueIsRefusedWithItsNameAndWhatIsAllowed) {
     EXPECT_THAT(status.message(), HasSubstr(std::string(name) + "="));
     EXPECT_THAT(status.message(), HasSubstr(expected)) << name << "=" << value;
   }
+}
+
+TEST(Settings, WithoutANameIsNone) {
+  Config config;
+  EXPECT_THAT(apply_setting("", "7", config).message(), HasSubstr("'' is not a setting"));
 }
 
 // What Kubernetes sets in every container where a Service fabring-master, fabring or fabring-b has ports 29431 and 53.

@@ -41,6 +41,14 @@ TEST(Paused, rank_is_named_in_a_note_to_those_who_wait) {
   EXPECT_THAT(world.log(), Contains(HasSubstr("rank 2")));
 }
 
+TEST(Paused, the_time_of_a_note_before_a_second_is_over_is_not_0_s) {
+  SimWorld world({.ranks = 2});
+  world.pause(1, 25s);
+  const auto called = world.call(0, {.count = 1000, .timeout = 50ms});
+  ASSERT_TRUE(world.run_until([&] { return called->done(); }, 20s));
+  EXPECT_THAT(world.log(), Contains(::testing::ContainsRegex("has waited [0-9]+ ms for")));
+}
+
 TEST(Paused, rank_is_named_with_what_its_endpoint_knows_of_the_connection) {
   SimWorld world({.ranks = 3});
   world.fabric().say_unconnected(2, "no data connection yet: last error: a dead cable");

@@ -255,6 +255,18 @@ TEST(Threads, leaving_ends_a_blocking_call_of_another_thread) {
   EXPECT_EQ(waiting.get().code(), ErrorCode::aborted);
 }
 
+TEST(Threads, what_is_called_after_leaving_was_not_under_way) {
+  ThreadWorld world(2);
+  Communicator here = world.world(0);
+  Work waiting = here.start(Operation::barrier());  // rank 1 never comes
+  auto other = std::async(std::launch::async, [&] { return world.engine(1).leave(); });
+  EXPECT_TRUE(world.engine(0).leave().ok());
+  EXPECT_TRUE(other.get().ok());
+  EXPECT_THAT(waiting.wait().message(), HasSubstr("while this operation was under way"));
+  EXPECT_THAT(here.barrier().message(), HasSubstr("this rank has left the job"));
+  EXPECT_THAT(here.health().message(), HasSubstr("this rank has left the job"));
+}
+
 // A small call takes no reference to its engine: the engine's end waits for it, and it for the operation's.
 TEST(Threads, the_end_of_an_engine_ends_a_small_call_of_another_thread) {
   for (int round = 0; round < 5; ++round) {

@@ -51,6 +51,12 @@ class MadeUpFiles {
 /// /proc/meminfo
 std::string available(std::size_t of_mib) { return "MemAvailable: " + std::to_string(of_mib << 10) + " kB\n"; }
 
+TEST(MappedLimits, WhatNoProcessCanHaveIsNotSaidToBeMissing) {
+  const auto none = MappedBlocks(nullptr, MadeUpFiles().files()).allocate(SIZE_MAX);
+  ASSERT_FALSE(none.has_value());
+  EXPECT_THAT(none.error().message(), HasSubstr("more than a process can have"));
+}
+
 TEST(MappedLimits, WhatTheHostOrItsGroupDoesNotHaveIsRefusedAndWhoeverSaysSoNamed) {
   MadeUpFiles kernel;
   kernel.write("proc/meminfo", "MemTotal: 65536 kB\nMemAvailable:   32768 kB\n");

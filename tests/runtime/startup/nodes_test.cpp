@@ -2,13 +2,16 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 
+#include <cerrno>
 #include <cstdlib>
 #include <memory>
 #include <random>
 #include <vector>
 
 #include "tests/support/few_files.hpp"
+#include "tests/support/refused_sockets.hpp"
 
 namespace fabring {
 namespace {
@@ -48,6 +51,16 @@ TEST(NodeBeacon, ARankThatMayOpenNoSocketSaysSo) {
     tests::no_more_files();
     const auto found = open[1]->find_leader(std::vector<Identity>(2));
     EXPECT_THAT(found ? "found" : found.error().message(), testing::HasSubstr("ulimit -n"));
+    std::_Exit(testing::Test::HasFailure() ? 1 : 0);
+  };
+  EXPECT_EXIT(look(), testing::ExitedWithCode(0), "");
+}
+
+TEST(NodeBeacon, WhereASandboxHasNoUnixSocketsItSaysWhatToAllow) {
+  const auto look = [] {
+    tests::refuse_sockets(AF_UNIX, EAFNOSUPPORT);
+    const auto opened = NodeBeacon::open(fresh_nonce(), 0);
+    EXPECT_THAT(opened ? "opened" : opened.error().message(), testing::HasSubstr("allow AF_UNIX"));
     std::_Exit(testing::Test::HasFailure() ? 1 : 0);
   };
   EXPECT_EXIT(look(), testing::ExitedWithCode(0), "");

@@ -162,6 +162,10 @@ def test_works_that_were_dropped_cost_later_starts_nothing():
     assert fine(2, "many_dropped.py").out.count("dropped") == 2
 
 
+def test_what_a_dropped_work_keeps_goes_at_the_next_wait_or_question():
+    assert fine(2, "let_go_at_waits.py").out.count("let go") == 2
+
+
 def test_threads():
     assert fine(2, "threads.py").out.count("threads ok") == 2
 

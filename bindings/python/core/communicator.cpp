@@ -97,7 +97,14 @@ std::vector<std::unique_ptr<Work>> start_group(const CommHandle& comm, const std
 bool wait_for(Work& work, std::optional<double> limit_s) {
   if (!wait(work.handle, limit_s)) return false;
   work.keep.reset();
+  let_go_of_finished();
   return true;
+}
+
+bool done(const Work& work) {
+  const bool is_over = over(work);
+  let_go_of_finished();
+  return is_over;
 }
 
 nb::tuple received(const Work& work) {
@@ -132,7 +139,7 @@ std::int32_t number(const CommHandle& comm,
 
 void bind_work(nb::module_& module) {
   nb::class_<Work>(module, "Work")
-      .def("done", over)
+      .def("done", done)
       .def("wait", wait_for, nb::arg("limit_s").none())
       .def("received", received);
   nb::class_<Prepared>(module, "Prepared").def("start_on", [](Prepared& prepared, std::uintptr_t stream) {

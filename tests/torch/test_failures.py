@@ -87,12 +87,14 @@ def test_a_late_rank_is_named_after_the_timeout_of_the_group():
 def refused_on_rank_0(rank, size):
     """By this backend, before the library sees the call: who waits in it hears all the same. Not if it is made after all."""
     store = dist.distributed_c10d._get_default_store()
-    collective, message, well = dist.new_group(), dist.new_group(), dist.new_group()
+    collective, factor, message, well = (dist.new_group() for _ in range(4))
     told = []
     if rank == 0:
         for group in (collective, well):
             with pytest.raises(ValueError, match="bitwise_and of Float tensors has no meaning"):
                 dist.all_reduce(torch.ones(1), dist.ReduceOp.BAND, group)
+        with pytest.raises(ValueError, match="not a real number"):
+            dist.all_reduce(torch.ones(1), dist._make_nccl_premul_sum(torch.tensor(1 + 2j)), factor)
         with pytest.raises(ValueError, match="is expanded"):
             dist.recv(torch.ones(1).expand(1 << 18), 1, message)
     tensor = torch.ones(1)
@@ -100,7 +102,9 @@ def refused_on_rank_0(rank, size):
     assert tensor.item() == size
     if rank == 1:
         began = time.monotonic()
-        for call in (lambda: dist.all_reduce(torch.ones(1), group=collective), lambda: dist.send(torch.ones(1 << 18), 0, message)):
+        for call in (lambda: dist.all_reduce(torch.ones(1), group=collective),
+                     lambda: dist.all_reduce(torch.ones(1), dist._make_nccl_premul_sum(torch.tensor(2.0)), factor),
+                     lambda: dist.send(torch.ones(1 << 18), 0, message)):
             with pytest.raises(dist.DistBackendError) as caught:
                 call()
             told.append(str(caught.value))
@@ -111,10 +115,11 @@ def refused_on_rank_0(rank, size):
 
 
 def test_a_call_that_one_rank_refuses_is_told_to_who_waits_in_it():
-    collective, message = run(2, refused_on_rank_0, timeout_s=300)[1]
-    for text in (collective, message):
+    collective, factor, message = run(2, refused_on_rank_0, timeout_s=300)[1]
+    for text in (collective, factor, message):
         assert "mismatch" in text and "rank 0 (host " in text and "and has not repeated it: " in text, text
     assert "refused its operation #1" in collective and "bitwise_and of Float tensors has no meaning" in collective, collective
+    assert "refused its operation #1" in factor and "the factor is ComplexFloat, not a real number" in factor, factor
     assert "refused a recv from rank 1" in message and "is expanded" in message, message
 
 

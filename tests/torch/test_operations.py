@@ -119,6 +119,20 @@ def factors(rank, size):
     assert counts.tolist() == [size * large, -size * large]
     with pytest.raises(ValueError, match="is not whole, or too large, and the elements are Long"):
         dist.all_reduce(counts, op=dist._make_nccl_premul_sum(torch.tensor(0.5)))
+    beyond = torch.tensor(2**63 + 1, dtype=torch.uint64)  # no int64 has it
+    unsigned = torch.tensor([1, 3], dtype=torch.uint64)
+    dist.all_reduce(unsigned, op=dist._make_nccl_premul_sum(beyond))
+    assert unsigned.tolist() == [size * (2**63 + 1) % 2**64, size * 3 * (2**63 + 1) % 2**64]
+    dist.all_reduce(unsigned.fill_(1), op=dist._make_nccl_premul_sum(float(2**63)))
+    assert unsigned.tolist() == [size * 2**63 % 2**64] * 2
+    real = torch.ones(2)
+    dist.all_reduce(real, op=dist._make_nccl_premul_sum(beyond))
+    same(real, torch.full((2,), size * 2.0**63))
+    for of, factor in ((counts, beyond), (counts, torch.tensor(2.0**63)), (unsigned, torch.tensor(2.0**64))):
+        with pytest.raises(ValueError, match="is not whole, or too large, and the elements are (Long|UInt64)"):
+            dist.all_reduce(of, op=dist._make_nccl_premul_sum(factor))
+    with pytest.raises(ValueError, match="the factor is ComplexFloat, not a real number"):
+        dist.all_reduce(whole, op=dist._make_nccl_premul_sum(torch.tensor(1 + 2j)))
     part = torch.empty(3, 5)
     dist.reduce_scatter_tensor(part, of_all(size).reshape(size * 3, 5), op=dist._make_nccl_premul_sum(torch.tensor(0.5)))
     same(part, of_rank(rank) * size / 2)

@@ -3,6 +3,7 @@
 
 #include <c10/util/Exception.h>
 
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <optional>
@@ -72,17 +73,38 @@ fabring_reduce_op op_of(const c10d::ReduceOp& op) {
   }
 }
 
+/// What whole numbers of that type are multiplied by, as 64 bits, whichever sign these are read with; none: it is not
+/// whole, or too large for them.
+std::optional<std::int64_t> whole_factor(double factor, at::ScalarType of) {
+  if (factor != std::trunc(factor) || factor < -0x1p63) return std::nullopt;
+  if (factor < 0x1p63) return static_cast<std::int64_t>(factor);
+  if (of != at::kUInt64 || factor >= 0x1p64) return std::nullopt;
+  return std::bit_cast<std::int64_t>(static_cast<std::uint64_t>(factor));
+}
+
+/// The same of one that a tensor has, which may be whole and none that a double has.
+std::optional<std::int64_t> whole_factor(const at::Tensor& factor, at::ScalarType of) {
+  if (!at::isIntegralType(factor.scalar_type(), /*includeBool=*/true)) return whole_factor(factor.item<double>(), of);
+  if (factor.scalar_type() != at::kUInt64) return factor.item<std::int64_t>();
+  const auto whole = std::bit_cast<std::int64_t>(factor.item().toUInt64());
+  return whole < 0 && of != at::kUInt64 ? std::nullopt : std::optional(whole);
+}
+
 void take_factor(const c10d::ReduceOp& op, at::ScalarType of, fabring_operation* into) {
   const auto* more = dynamic_cast<const PreMulSumSupplement*>(op.supplement_.get());
   TORCH_CHECK_VALUE(more != nullptr, "fabring: PREMUL_SUM has no factor; make it with _make_nccl_premul_sum(factor)");
   const at::Tensor& tensor = more->tensor_factor;
+  if (tensor.defined()) {
+    check_usable(tensor, "PREMUL_SUM's factor");
+    TORCH_CHECK_VALUE(type_of(tensor.scalar_type()).has_value(), "fabring: PREMUL_SUM: the factor is ",
+                      at::toString(tensor.scalar_type()), ", not a real number");
+  }
   into->factor = tensor.defined() ? tensor.item<double>() : more->double_factor;
-  const bool whole = tensor.defined() && at::isIntegralType(tensor.scalar_type(), /*includeBool=*/true);
-  constexpr double beyond = 9223372036854775808.0;  // 2^63
-  const bool fits = into->factor == std::trunc(into->factor) && into->factor >= -beyond && into->factor < beyond;
-  TORCH_CHECK_VALUE(whole || fits || !at::isIntegralType(of, /*includeBool=*/true), "fabring: PREMUL_SUM: the factor ",
-                    into->factor, " is not whole, or too large, and the elements are ", at::toString(of));
-  into->whole_factor = whole ? tensor.item<std::int64_t>() : fits ? static_cast<std::int64_t>(into->factor) : 0;
+  if (!at::isIntegralType(of, /*includeBool=*/true)) return;
+  const auto whole = tensor.defined() ? whole_factor(tensor, of) : whole_factor(into->factor, of);
+  TORCH_CHECK_VALUE(whole.has_value(), "fabring: PREMUL_SUM: the factor ", into->factor,
+                    " is not whole, or too large, and the elements are ", at::toString(of));
+  into->whole_factor = *whole;
 }
 
 /// Does it begin where numbers of its type may? One in the middle of a file's bytes need not.

@@ -71,6 +71,15 @@ def shapes_of_memory(rank, size):
     sparse = torch.sparse_coo_tensor([[0, rank + 1]], [1.0, 2.0], (5,))
     dist.all_reduce(sparse)
     same(sparse.to_dense(), torch.tensor([float(size)] + [2.0] * size + [0.0] * (4 - size)))
+    whole = torch.sparse_coo_tensor([[0, rank + 1]], [1 + 1j, 2], (5,))  # a view is called for; its owner gets the sum
+    dist.all_reduce(whole)
+    same(whole.to_dense(), torch.tensor([size * (1 + 1j)] + [2 + 0j] * size + [0j] * (4 - size)))
+    table = torch.sparse_coo_tensor([[0, 2], [1, 1]], [1 + 1j, 2], (4, 4))
+    with pytest.raises(ValueError, match="is a view of another"):
+        dist.all_reduce(table.t())
+    flipped = table.t().clone()
+    dist.all_reduce(flipped)
+    same(flipped.to_dense(), size * table.to_dense().t())
 
 
 def test_shapes_of_memory():

@@ -113,6 +113,23 @@ ProcessGroup::WorkPointer ProcessGroup::reduce(Tensors& tensors, const c10d::Red
 
 // ---- sparse -------------------------------------------------------------------------------------------------------
 
+namespace {
+
+/// Torch gives backends view_as_real of a complex tensor. That of a sparse one shares its elements, but has a table of
+/// them to itself, and the sum is another table: the complex tensor, which is to have it too. None for others.
+at::Tensor complex_behind(const at::Tensor& tensor) {
+  if (!tensor.is_view() || tensor.is_complex()) return {};
+  at::Tensor base(tensor._base());
+  if (!base.is_sparse() || !base.is_complex() || base.dim() + 1 != tensor.dim()) return {};
+  TORCH_CHECK_VALUE(
+      base.sizes().equals(tensor.sizes().slice(0, tensor.dim() - 1)) && base._values().is_alias_of(tensor._values()),
+      "fabring: allreduce: the sparse complex tensor is a view of another, and torch gives only that one "
+      "to backends; call clone() first");
+  return base;
+}
+
+}  // namespace
+
 // Three gatherings in a row: how many elements each rank has, where they are, what they are. They must not be mixed
 // with what is called after this, so it is over on return.
 ProcessGroup::WorkPointer ProcessGroup::allreduce_sparse(Tensors& tensors, const c10d::AllreduceOptions& options) try {
@@ -122,6 +139,7 @@ ProcessGroup::WorkPointer ProcessGroup::allreduce_sparse(Tensors& tensors, const
                    " tensor is not possible; use sparse_coo");
   TORCH_CHECK_VALUE(options.reduceOp.op_ == c10d::ReduceOp::SUM,
                     "fabring: allreduce of sparse tensors knows SUM only; make them dense for others");
+  at::Tensor behind = complex_behind(tensor);
   const at::Tensor mine = tensor.coalesce();
   const auto whole = at::TensorOptions().dtype(at::kLong);
   // Shape and number of elements, so that ranks of other shapes are told apart before anything is summed.
@@ -158,6 +176,7 @@ ProcessGroup::WorkPointer ProcessGroup::allreduce_sparse(Tensors& tensors, const
   const at::Tensor sum =
       at::sparse_coo_tensor(at::cat(places).t(), at::cat(values), mine.sizes(), mine.options()).coalesce();
   tensor.copy_(sum);
+  if (behind.defined()) behind.copy_(at::view_as_complex(sum));
   if (tensor.is_cuda()) finish_stream(tensor.device());  // whatever stream it is waited for on
   Task task;
   task.type = c10d::OpType::_ALLREDUCE_SPARSE;

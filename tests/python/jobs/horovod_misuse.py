@@ -23,6 +23,9 @@ def optimizer_of(model, **options):
 model = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2))
 refused(["init() first"], optimizer_of, model)
 hvd.init()
+for collective in (hvd.allreduce, hvd.reducescatter, lambda x, **named: hvd.grouped_reducescatter([x], **named)):
+    for factor in ({"prescale_factor": 0.5}, {"postscale_factor": 2.0}):
+        refused(["go with floating-point tensors"], collective, torch.arange(4), op=hvd.Sum, **factor)
 own = hvd.ProcessSet([0, 1])
 refused(["ranks=[0, 1]", "add_process_set()"], optimizer_of, model, process_set=own)
 

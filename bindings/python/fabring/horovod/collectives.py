@@ -29,15 +29,20 @@ def reduction(op: str | None, average: bool | None) -> str:
     return Average if op is None else op
 
 
+def _check_factors(op: str, tensors: Sequence[torch.Tensor], prescale_factor: float, postscale_factor: float) -> None:
+    if prescale_factor == 1 and postscale_factor == 1:
+        return
+    if op not in (Average, Sum):
+        raise InvalidArgumentError(f"prescale_factor and postscale_factor go with Average and Sum, not with {op}")
+    if any(not tensor.dtype.is_floating_point for tensor in tensors):
+        raise InvalidArgumentError("prescale_factor and postscale_factor go with floating-point tensors")
+
+
 def _reduce_many(tensors: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor], name: str | None, single: bool,
                  op: str | None, average: bool | None, prescale_factor: float, postscale_factor: float,
                  process_set: ProcessSet) -> int:
     chosen = reduction(op, average)
-    scaled = prescale_factor != 1 or postscale_factor != 1
-    if scaled and chosen not in (Average, Sum):
-        raise InvalidArgumentError(f"prescale_factor and postscale_factor go with Average and Sum, not with {chosen}")
-    if scaled and any(not tensor.dtype.is_floating_point for tensor in tensors):
-        raise InvalidArgumentError("prescale_factor and postscale_factor go with floating-point tensors")
+    _check_factors(chosen, tensors, prescale_factor, postscale_factor)
     return submit("allreduce", name, process_set, tensors, outputs, single=single, op=chosen,
                   prescale=float(prescale_factor), postscale=float(postscale_factor))
 
@@ -174,6 +179,7 @@ def _reducescatter(tensors: Sequence[torch.Tensor], name: str | None, op: str | 
     chosen = reduction(op, None)
     if chosen not in (Average, Sum):
         raise InvalidArgumentError(f"reducescatter has Average and Sum, not {chosen}")
+    _check_factors(chosen, tensors, prescale_factor, postscale_factor)
     return submit("reducescatter", name, process_set, tensors, None, single=single, op=chosen,
                   prescale=float(prescale_factor), postscale=float(postscale_factor))
 

@@ -50,6 +50,8 @@ def _reduction(type: str, op: str, factor: float | int | None) -> dict[str, Any]
     if factor is not None:
         if op != "sum":
             raise InvalidArgumentError(f"factor= multiplies the summands of op='sum', not of op={op!r}")
+        if isinstance(factor, (str, bytes, bytearray)):
+            raise InvalidArgumentError(f"factor={factor!r} is no number")
         try:
             real = float(factor)
         except OverflowError:  # not repeated in the message: it may be longer than Python writes

@@ -49,6 +49,9 @@ for huge in (10**400, -10**400, 10**5000):
     for kind in (np.float64, np.int64, np.uint64):
         refused(bad, ["factor=", "beyond", np.dtype(kind).name], world.allreduce, np.ones(2, kind), factor=huge)
 refused(bad, ["nan", "whole"], world.allreduce, np.ones(2, np.int64), factor=float("nan"))
+for text in ("0.5", b"2"):  # which float() reads
+    for kind in (np.float32, np.int64):
+        refused(bad, [repr(text), "no number"], world.allreduce, np.ones(2, kind), factor=text)
 for shape in (-3, (2, -1), (2, 1.5), "ab"):
     refused(bad, [repr(shape), "whole numbers"], fabring.empty, shape)
 refused(bad, ["no memory"], fabring.empty, (2**40, 2**40))

@@ -24,6 +24,19 @@ Status to_enumeration(std::int32_t from, int count, const char* what, Enumeratio
 // The caller's function is called as ours is: fabring.h declares it with the number that represents a DataType.
 static_assert(std::is_same_v<std::underlying_type_t<DataType>, std::uint8_t>);
 
+// Both fields are 1 until they are set. A caller may set both, and one that names its fields has 0 in the others; what
+// cannot be meant is a factor in the field that is not taken beside a 1 in the one that is.
+Status check_factor(const fabring_operation& from, DataType type) {
+  const bool real = is_floating_point(type);
+  const bool is_one = real ? from.factor == 1 : from.whole_factor == 1;
+  const bool other_is_set = real ? from.whole_factor != 1 && from.whole_factor != 0  //
+                                 : from.factor != 1 && from.factor != 0;
+  if (!is_one || !other_is_set || !supports(type, ReduceOp::premul_sum)) return {};
+  return {ErrorCode::invalid_argument,
+          fmt::format("the field {} of a fabring_operation is set, but premul_sum of {} elements takes {}, which is 1",
+                      real ? "whole_factor" : "factor", name(type), real ? "factor" : "whole_factor")};
+}
+
 Reduction to_reduction(const fabring_operation& from, DataType type, ReduceOp op) {
   if (op == ReduceOp::user)
     return Reduction::user(reinterpret_cast<UserFunction>(from.function), from.context, from.commutes != 0);
@@ -67,6 +80,7 @@ Result<Operation> to_operation(const fabring_operation* from, int ranks, TensorL
                   .with_prefix("the field collective of a fabring_operation: "));
   FABRING_TRY(to_data_type(given.type, made.type).with_prefix("the field type of a fabring_operation: "));
   FABRING_TRY(to_reduce_op(given.op, op).with_prefix("the field op of a fabring_operation: "));
+  if (op == ReduceOp::premul_sum) FABRING_TRY(check_factor(given, made.type));
   made.in = given.in;
   made.out = given.out;
   made.count = given.count;

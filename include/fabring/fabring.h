@@ -86,7 +86,7 @@ enum {
   FABRING_OP_BITWISE_AND = 8,
   FABRING_OP_BITWISE_OR = 9,
   FABRING_OP_BITWISE_XOR = 10,
-  FABRING_OP_PREMUL_SUM = 11, /* the sum of every rank's elements times a factor of that rank */
+  FABRING_OP_PREMUL_SUM = 11, /* the sum of every rank's elements times a factor of that rank: fabring_run, `factor` */
   FABRING_OP_USER = 12        /* fabring_operation.function */
 };
 
@@ -307,7 +307,8 @@ typedef struct fabring_operation {
   const size_t* offsets;     /* optional: n places of these blocks; NULL: one after the other */
   const size_t* out_counts;  /* alltoall with counts: n lengths of the output's blocks */
   const size_t* out_offsets; /* optional: n places of these */
-  double factor;             /* FABRING_OP_PREMUL_SUM of floating-point types */
+  double factor;             /* FABRING_OP_PREMUL_SUM of floating-point types. Refused where the one that the type takes
+                                is 1 and the other is neither 1 nor 0 */
   int64_t whole_factor;      /* FABRING_OP_PREMUL_SUM of integers */
   fabring_user_function function; /* FABRING_OP_USER */
   void* context;                  /* passed to it; the caller's own, may be NULL */

@@ -20,7 +20,8 @@ namespace fabring {
 inline constexpr Rank any_source = -1;
 inline constexpr std::int32_t any_tag = -1;
 
-/// How the elements of all ranks become one. A ReduceOp is one; some bring something along.
+/// How the elements of all ranks become one. A ReduceOp is one, but for premul_sum and user, which need what their
+/// functions take.
 class Reduction {
  public:
   Reduction(ReduceOp op) : op_(op) {}  // NOLINT: a ReduceOp is a Reduction
@@ -31,6 +32,7 @@ class Reduction {
   template <std::floating_point T>
   static Reduction premul_sum(T factor) {
     Reduction reduction(ReduceOp::premul_sum);
+    reduction.has_factor_ = true;
     reduction.factor_ = static_cast<double>(factor);
     const bool fits = factor >= T(-9223372036854775808.0) && factor < T(9223372036854775808.0);  // false for NaN
     reduction.whole_factor_ = fits ? static_cast<std::int64_t>(factor) : 0;
@@ -39,6 +41,7 @@ class Reduction {
   template <std::integral T>
   static Reduction premul_sum(T factor) {
     Reduction reduction(ReduceOp::premul_sum);
+    reduction.has_factor_ = true;
     reduction.factor_ = static_cast<double>(factor);
     reduction.whole_factor_ = static_cast<std::int64_t>(factor);
     return reduction;
@@ -59,6 +62,7 @@ class Reduction {
   UserFunction function() const { return function_; }
   void* context() const { return context_; }
   bool commutes() const { return commutes_; }
+  bool has_factor() const { return has_factor_; }  ///< Was it made by premul_sum()?
   double factor() const { return factor_; }
   std::int64_t whole_factor() const { return whole_factor_; }
   bool operator==(const Reduction&) const = default;
@@ -66,6 +70,7 @@ class Reduction {
  private:
   ReduceOp op_;
   bool commutes_ = true;
+  bool has_factor_ = false;
   UserFunction function_ = nullptr;
   void* context_ = nullptr;
   double factor_ = 1;

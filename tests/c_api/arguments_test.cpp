@@ -319,6 +319,9 @@ TEST_F(Arguments, in_fields_say_which_and_in_which_call) {
   EXPECT_EQ(fabring_allreduce(world, &data, &data, 1, FABRING_TYPE_INT8, FABRING_OP_USER, &error),
             FABRING_STATUS_INVALID_ARGUMENT);
   EXPECT_THAT(error.message, HasSubstr("in C fabring_run with the field function"));
+  EXPECT_EQ(fabring_allreduce(world, &data, &data, 1, FABRING_TYPE_INT8, FABRING_OP_PREMUL_SUM, &error),
+            FABRING_STATUS_INVALID_ARGUMENT);
+  EXPECT_THAT(error.message, HasSubstr("in C fabring_run with the field factor (of integers: whole_factor)"));
 }
 
 TEST_F(Arguments, of_received_may_be_no_receive) {

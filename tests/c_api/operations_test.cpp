@@ -184,6 +184,37 @@ TEST(Operations, bring_factors_of_the_kind_of_their_type) {
   });
 }
 
+TEST(Operations, with_a_factor_in_the_field_of_the_other_kind_are_refused) {
+  run_ranks(1, [](Rank self) {
+    fabring_error error = FABRING_ERROR_INIT;
+    const auto answer = [&](fabring_data_type type, double factor, std::int64_t whole_factor) {
+      std::int64_t element = 0;
+      fabring_operation operation = FABRING_OPERATION_INIT;
+      operation.op = FABRING_OP_PREMUL_SUM;
+      operation.type = type;
+      operation.count = 1;
+      operation.factor = factor;
+      operation.whole_factor = whole_factor;
+      operation.in = operation.out = &element;
+      return fabring_run(self.world, &operation, &error);
+    };
+    EXPECT_EQ(answer(FABRING_TYPE_FLOAT16, 1, 3), FABRING_STATUS_INVALID_ARGUMENT);
+    EXPECT_THAT(error.message, ::testing::HasSubstr("the field whole_factor of a fabring_operation is set, but "
+                                                    "premul_sum of float16 elements takes factor, which is 1"));
+    EXPECT_EQ(answer(int32, 0.5, 1), FABRING_STATUS_INVALID_ARGUMENT);
+    EXPECT_THAT(error.message, ::testing::HasSubstr("the field factor of a fabring_operation is set, but premul_sum of "
+                                                    "int32 elements takes whole_factor, which is 1"));
+    EXPECT_EQ(answer(FABRING_TYPE_BOOLEAN, 0.5, 1), FABRING_STATUS_UNSUPPORTED) << error.message;
+    for (const std::int64_t other : {-3, 0, 1, 2}) {
+      EXPECT_OK(answer(FABRING_TYPE_FLOAT64, 2, other));
+      EXPECT_OK(answer(int32, static_cast<double>(other), 2));
+    }
+    EXPECT_OK(answer(FABRING_TYPE_FLOAT32, 1, 0));
+    EXPECT_OK(answer(int32, 0, 1));
+    EXPECT_OK(answer(int32, 1, 1));
+  });
+}
+
 extern "C" void keep_left(void* inout, const void* in, std::size_t count, std::uint8_t type, void* context) {
   (void)inout;
   (void)in;

@@ -108,7 +108,13 @@ class Maker {
       call_.function = reduction.function();
       call_.context = reduction.context();
     }
-    if (call_.op == ReduceOp::premul_sum) take_factor(reduction);
+    if (call_.op == ReduceOp::premul_sum) {
+      if (!reduction.has_factor())
+        return wrong(
+            "its factor is missing: Reduction::premul_sum() gives one, in C fabring_run with the field factor "
+            "(of integers: whole_factor)");
+      take_factor(reduction);
+    }
     return {};
   }
 

@@ -44,7 +44,7 @@ class FlatRun {
   /// As they compare, but for factors: 0.0 and -0.0 are equal and scale differently, and a NaN is none that was kept.
   static bool does_the_same(const Reduction& a, const Reduction& b) {
     if (a.op() != ReduceOp::premul_sum || b.op() != ReduceOp::premul_sum) return a == b;
-    return a.whole_factor() == b.whole_factor() &&
+    return a.has_factor() == b.has_factor() && a.whole_factor() == b.whole_factor() &&
            std::bit_cast<std::uint64_t>(a.factor()) == std::bit_cast<std::uint64_t>(b.factor());
   }
   /// Was it made for operations like this one, buffers aside?

@@ -145,6 +145,16 @@ TEST_P(SmallOperations, scale_by_the_very_factor_that_was_given) {
   });
 }
 
+TEST_P(SmallOperations, without_a_factor_are_none_with_a_factor_of_1) {
+  ThreadWorld world(2, {}, GetParam());
+  world.run([&](Rank, Communicator all) {
+    float in = 1, out = 0;
+    for (int i = 0; i < 10; ++i)
+      ASSERT_TRUE(all.allreduce(&in, &out, 1, DataType::float32, Reduction::premul_sum(1)).ok());
+    ASSERT_EQ(all.allreduce(&in, &out, 1, DataType::float32, ReduceOp::premul_sum).code(), ErrorCode::invalid_argument);
+  });
+}
+
 TEST_P(SmallOperations, of_many_communicators_and_threads_never_take_each_others_messages) {
   constexpr int ranks = 3, threads = 3;
   ThreadWorld world(ranks, {}, GetParam());

@@ -80,6 +80,9 @@ TEST(WrongCalls, say_what_to_do) {
               HasSubstr("the lengths of blocks of the output are missing: out_counts is empty (in C: NULL)"));
   EXPECT_THAT(all.allreduce(&data, &data, 1, DataType::float32, ReduceOp::user).message(),
               HasSubstr("Reduction::user() gives one, in C fabring_run"));
+  EXPECT_TRUE(all.allreduce(&data, &data, 1, DataType::float32, Reduction::premul_sum(1.0)).ok());
+  EXPECT_THAT(all.allreduce(&data, &data, 1, DataType::float32, ReduceOp::premul_sum).message(),
+              HasSubstr("its factor is missing: Reduction::premul_sum() gives one, in C fabring_run"));
   const Status message = all.prepare(Operation::send(&data, 1, DataType::float32, 0)).error();
   EXPECT_THAT(message.message(), StartsWith("prepare(send) on 'world', rank 0: "));
   const Status large = all.allreduce(&data, &data, SIZE_MAX, DataType::float32, ReduceOp::sum);

@@ -13,6 +13,7 @@ namespace fabring {
 /// A rank's number in its communicator, 0 ... size - 1.
 using Rank = std::int32_t;
 
+/// What is reduced in float is rounded at every step of the algorithm, with FABRING_REPRODUCIBLE once.
 enum class DataType : std::uint8_t {
   float64,
   float32,
@@ -26,11 +27,11 @@ enum class DataType : std::uint8_t {
   uint16,
   uint32,
   uint64,
-  /// OCP 8-bit float E4M3: 4 bits of exponent, bias 7, up to 448, no infinity; reduced in float, rounded once to
-  /// nearest even. What rounds to more than 448 becomes NaN with its sign (0x7F, 0xFF). The bits of PyTorch's
-  /// float8_e4m3fn.
+  /// OCP 8-bit float E4M3: 4 bits of exponent, bias 7, up to 448, no infinity; reduced in float, rounded to nearest
+  /// even. What the last step rounds to more than 448 becomes NaN with its sign (0x7F, 0xFF); every other NaN is 0x7F.
+  /// The bits of PyTorch's float8_e4m3fn.
   float8_e4m3,
-  /// OCP 8-bit float E5M2: 5 bits of exponent, bias 15, up to 57344, and infinity; reduced in float, rounded once to
+  /// OCP 8-bit float E5M2: 5 bits of exponent, bias 15, up to 57344, and infinity; reduced in float, rounded to
   /// nearest even. The bits of PyTorch's float8_e5m2; NaN is 0x7F.
   float8_e5m2,
   boolean,  ///< one byte; any that is not zero is true; results are 0 or 1
@@ -50,7 +51,7 @@ enum class ReduceOp : std::uint8_t {
   bitwise_and,  ///< of booleans, what logical_and gives; likewise the next two
   bitwise_or,
   bitwise_xor,
-  premul_sum,  ///< the sum of every rank's elements times a factor of that rank
+  premul_sum,  ///< the sum of every rank's elements times a factor of that rank: Reduction::premul_sum
   user,        ///< a function of the caller: UserFunction
 };
 inline constexpr int reduce_op_count = 13;

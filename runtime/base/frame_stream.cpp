@@ -62,11 +62,13 @@ bool FrameStream::deliver() {
     const auto length = header.number<std::uint32_t>();
     const auto type = header.number<std::uint8_t>();
     if (length > most_payload_bytes_) {
+      nonsense_ = true;
       end(fmt::format("sent a message of {} bytes, at most {} are allowed", length, most_payload_bytes_));
       return false;
     }
     if (in_.size() - at < header_bytes + length) break;
     if (!handlers_.frame(type, std::string_view(in_).substr(at + header_bytes, length))) {
+      nonsense_ = true;
       end(fmt::format("sent a message of type {} that makes no sense", type));
       return false;
     }

@@ -41,6 +41,8 @@ class FrameStream : public std::enable_shared_from_this<FrameStream> {
   /// Closes with a last word, if the connection takes it at once; what is queued is dropped.
   void close_with(const Frame& last);
   bool is_open() const { return stream_ != nullptr; }
+  /// Did it end because a message was not acceptable?
+  bool ended_by_nonsense() const { return nonsense_; }
   const net::SocketAddress& remote() const { return remote_; }
   const net::SocketAddress& local() const { return local_; }
 
@@ -64,6 +66,7 @@ class FrameStream : public std::enable_shared_from_this<FrameStream> {
   std::size_t queued_bytes_ = 0;
   bool write_planned_ = false;
   bool finishing_ = false;
+  bool nonsense_ = false;
 };
 
 }  // namespace fabring

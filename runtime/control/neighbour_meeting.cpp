@@ -10,20 +10,21 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr auto visit_limit = 1s;
+constexpr auto connect_limit = 1s;  // a packet that is lost is sent again by the next visit
 
 // One look at another rank. Whoever asked holds the only reference.
 class Visit : public std::enable_shared_from_this<Visit> {
  public:
   using Found = NeighbourMeeting::Found;
-  Visit(net::Loop& loop, HandshakeOptions options, Rank rank, NeighbourMeeting::Visited done)
+  Visit(net::Loop& loop, HandshakeOptions options, Rank rank, NeighbourMeeting::Visited done,
+        std::chrono::nanoseconds patience)
       : loop_(loop), options_(std::move(options)), rank_(rank), done_(std::move(done)) {
     options_.initiator = true;
-    options_.limit = visit_limit;
+    options_.limit = patience;
   }
 
   void start(const net::SocketAddress& address) {
-    connecting_ = net::connect(loop_, address, visit_limit, [this](Result<std::unique_ptr<net::Stream>> connected) {
+    connecting_ = net::connect(loop_, address, connect_limit, [this](Result<std::unique_ptr<net::Stream>> connected) {
       if (!connected) return end(net::nobody_listens(connected.error()) ? Found::ended : Found::silent, nullptr);
       greeting_ = handshake(loop_, std::move(*connected), options_, [this](HandshakeResult result) {
         if (!result.stream) return end(is_of_another(result) ? Found::ended : Found::silent, nullptr);
@@ -95,8 +96,9 @@ void NeighbourMeeting::child_arrived(HandshakeResult result) {
   linked_(result.peer.rank, std::move(result.stream));
 }
 
-std::shared_ptr<void> NeighbourMeeting::visit(Rank rank, const net::SocketAddress& address, Visited done) {
-  auto visit = std::make_shared<Visit>(loop_, options_, rank, std::move(done));
+std::shared_ptr<void> NeighbourMeeting::visit(Rank rank, const net::SocketAddress& address, Visited done,
+                                              std::chrono::nanoseconds patience) {
+  auto visit = std::make_shared<Visit>(loop_, options_, rank, std::move(done), patience);
   visit->start(address);
   return visit;
 }

@@ -22,7 +22,7 @@ class NeighbourMeeting {
   enum class Found : std::uint8_t {
     alive,   ///< it is there, and this connection is to it
     ended,   ///< nobody listens there, or a process of another run
-    silent,  ///< no answer within a second
+    silent,  ///< no answer in time
   };
   using Visited = std::function<void(Found, std::unique_ptr<net::Stream>)>;
   using Refused = std::function<void(const Status& why)>;
@@ -37,9 +37,10 @@ class NeighbourMeeting {
   Result<std::string> listen(const std::string& host);
   /// In the loop.
   void connect_to_parent(const net::SocketAddress& address);
-  /// Looks once whether a rank is there. `done` is called once in the loop; never, if the guard is dropped first. In
-  /// the loop.
-  std::shared_ptr<void> visit(Rank rank, const net::SocketAddress& address, Visited done);
+  /// Looks once whether a rank is there: its host has a second to answer, its process `patience` after that. `done` is
+  /// called once in the loop; never, if the guard is dropped first. In the loop.
+  std::shared_ptr<void> visit(Rank rank, const net::SocketAddress& address, Visited done,
+                              std::chrono::nanoseconds patience = std::chrono::seconds(1));
   /// Nobody comes any more. In the loop.
   void close() { door_.reset(); }
   std::uint64_t strangers() const { return strangers_->load(); }

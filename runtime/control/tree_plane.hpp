@@ -8,9 +8,9 @@
 // both sides tell what they know: failures, goodbyes, who has gone and who has moved. Only an accepted `join` makes a
 // link, so that a connection which was given up in between is nobody's death. A rank at whose address nobody listens
 // has ended; one that does not answer is asked again and again, and given up after FABRING_SILENCE_TIMEOUT; meanwhile
-// the next is asked. A parent whose connection has broken is asked first: it may live, and takes this rank back unless
-// it has said already that this rank is dead. An orphan that nobody hears of is looked for by its guardian, the first
-// that it should ask.
+// the next is asked. A neighbour whose connection breaks may live: both ends visit the other's door, and the child
+// joins its parent anew (tree_plane_return.cpp). An orphan that nobody hears of is looked for by its guardian, the
+// first that it should ask.
 
 #include <condition_variable>
 #include <deque>
@@ -84,6 +84,12 @@ class TreePlane final : public ControlPlane {
     std::vector<FrameStream::Frame> waiting;  // said before it was up
     SteadyTime last_heard;
     bool silence_noted = false;
+    // Of one that broke without a goodbye, or is silent:
+    std::optional<Failure> accusation;  // it broke: what the peer is lost for, unless it comes back
+    SteadyTime broken_since;
+    std::shared_ptr<void> knocking;  // a visit at the peer's door, or the pause before the next
+    int knocks = 0;                  // since it broke, or was silent
+    int turned_away = 0;             // so often
     bool is_open() const { return stream && stream->is_open(); }
     bool carries() const { return state == State::joined && is_open(); }
   };
@@ -139,8 +145,16 @@ class TreePlane final : public ControlPlane {
   void told_gone(Rank rank, Rank from);
   bool is_late(const control::Entry& entry) const;
   bool given_up(Rank rank) const { return firsts_.contains({0, rank}); }
-  bool may_return_to(Rank parent) const;
-  void return_to_parent(Failure accusation);
+  bool may_come_back(const Link& link) const;
+  void sever(Link& link, Failure accusation);
+  bool is_quiet(const Link& link, SteadyTime now) const;
+  void watch_severed(Link& link, SteadyTime now);
+  void keep_knocking(Link& link);
+  void knock(Link& link);
+  void knock_again_later(Link& link);
+  void knock_answered(Link& link, NeighbourMeeting::Found found, std::unique_ptr<net::Stream> stream);
+  bool turned_away(Rank parent);
+  void settle(Rank peer);
   void accuse(const Failure& accusation);
   void find_parent();
   void parent_found(Rank rank, NeighbourMeeting::Found found, std::unique_ptr<net::Stream> stream);
@@ -166,6 +180,7 @@ class TreePlane final : public ControlPlane {
   // With mutex_ held.
   Status status_of(const Failure& failure) const;
   std::string who_locked(Rank rank) const;
+  bool is_neighbour_locked(Rank rank) const;
   std::vector<Rank> not_left_locked() const;
   Status lost_while_gathering_locked() const;
 
@@ -196,11 +211,10 @@ class TreePlane final : public ControlPlane {
   std::set<std::pair<std::uint64_t, Rank>> firsts_;  // communicators that failed; 0 and a rank: that is lost
   std::vector<Failure> known_;                       // those, in their order
   std::vector<Failure> undelivered_;
-  std::vector<control::Goodbye> goodbyes_heard_;  // in their order
-  std::shared_ptr<void> search_;                  // for a parent: a visit, or the pause before the next
-  std::optional<Failure> accusation_;             // of the parent alone, unless that takes this rank back
-  std::shared_ptr<void> return_;                  // a visit to it
-  int returns_ = 0;
+  std::vector<control::Goodbye> goodbyes_heard_;         // in their order
+  std::shared_ptr<void> search_;                         // for a parent: a visit, or the pause before the next
+  int returns_ = 0;                                      // to parents whose connections broke
+  SteadyTime last_return_;                               // of these
   std::set<Rank> asked_;                                 // in this round of the search
   std::map<Rank, std::shared_ptr<void>> looks_;          // at orphans
   std::map<Rank, std::shared_ptr<void>> looks_at_lost_;  // at those that have perhaps ended

@@ -217,8 +217,8 @@ void TreePlane::on_end(Link& link, const std::string& why) {
   if (stopping_) return end_if_closed();
   if (link.state == Link::State::visiting) return;
   if (link.state == Link::State::asking) {
-    if (accusation_ && accusation_->culprit == link.peer) accuse(*std::exchange(accusation_, std::nullopt));
-    return find_parent();
+    if (!turned_away(link.peer)) find_parent();
+    return;
   }
   bool said_goodbye = false;
   bool leaving = false;
@@ -244,7 +244,7 @@ void TreePlane::on_end(Link& link, const std::string& why) {
         "stopped, or had no processor; FABRING_SILENCE_TIMEOUT is {})",
         duration_text(still), duration_text(config_.silence_timeout));
   Failure accusation{ErrorCode::peer_lost, link.peer, self_, 0, fmt::format("{} died: {}", name, how)};
-  if (may_return_to(link.peer)) return return_to_parent(std::move(accusation));
+  if (may_come_back(link)) return sever(link, std::move(accusation));
   accuse(accusation);
 }
 
@@ -330,7 +330,7 @@ void TreePlane::mark_gone(Rank rank, Rank from) {
     changed_.notify_all();
   }
   if (known) return find_parent();  // perhaps it was this rank's parent in spite of that
-  if (accusation_ && accusation_->culprit == rank) accusation_.reset();
+  settle(rank);
   forget_silences_told_by(rank);
   flood(Message::gone, control::encode(control::Note{rank, ""}), from);
   find_parent();
@@ -348,15 +348,16 @@ void TreePlane::tick() {
   }
   last_tick_ = now;
   for (Link& link : links_) {
-    if (!link.is_open()) continue;
-    if (was_stopped) link.last_heard = now;
+    if (!link.is_open() && !link.accusation) continue;
+    if (was_stopped) link.last_heard = link.broken_since = now;
     if (link.state == Link::State::visiting) {
       if (now - link.last_heard >= config_.silence_timeout) link.stream->close();
       continue;
     }
-    if (heartbeat_due_ && link.state == Link::State::joined && link.stream->queued_bytes() < busy_link_bytes)
+    if (heartbeat_due_ && link.carries() && link.stream->queued_bytes() < busy_link_bytes)
       link.stream->send(static_cast<std::uint8_t>(Message::heartbeat), "");
     watch_silence(link, now);
+    watch_severed(link, now);
   }
   heartbeat_due_ = !heartbeat_due_;
   {
@@ -401,11 +402,11 @@ void TreePlane::stop() {
   stopping_ = true;
   tick_timer_.reset();
   search_.reset();
-  return_.reset();
   looks_.clear();
   looks_at_lost_.clear();
   look_pauses_.clear();
   meeting_.close();
+  for (Link& link : links_) link.knocking.reset();
   for (Link& link : links_)
     if (link.is_open()) link.stream->finish();
   stop_timer_ = loop_.after(options_.flush_limit, [this] { ended_ = true; });

@@ -16,38 +16,7 @@ using namespace std::chrono_literals;
 namespace {
 constexpr auto between_rounds = 250ms;
 constexpr int most_looks_in_vain = 4;
-/// A parent that takes a rank back, and whose connection breaks again, does not do so for ever.
-constexpr int most_returns = 16;
 }  // namespace
-
-// A connection may break while both ends live. If each said that the other is dead, the tree would fall into parts with
-// different beliefs. So the parent alone says it: a child asks its parent first, which takes it back, or says that it
-// has been given up. Not in the middle of an exchange at the start: what is lost of that is not said again.
-bool TreePlane::may_return_to(Rank parent) const {
-  const std::lock_guard lock(mutex_);
-  return formed_ && returns_ < most_returns && joined_.parent(self_) == parent && !joined_.is_gone(parent) &&
-         !given_up(parent) && !gather_.has_begun();
-}
-
-void TreePlane::return_to_parent(Failure accusation) {
-  const Rank parent = accusation.culprit;
-  accusation_ = std::move(accusation);
-  ++returns_;
-  net::SocketAddress door;
-  {
-    const std::lock_guard lock(mutex_);
-    door = identities_[static_cast<std::size_t>(parent)].door;
-  }
-  return_ =
-      meeting_.visit(parent, door, [this, parent](NeighbourMeeting::Found found, std::unique_ptr<net::Stream> stream) {
-        return_.reset();
-        if (!accusation_) return;  // others have said so meanwhile
-        accusation_->ended = found == NeighbourMeeting::Found::ended;
-        if (found != NeighbourMeeting::Found::alive) return accuse(*std::exchange(accusation_, std::nullopt));
-        Link& link = open_link(parent, std::move(stream), Link::State::asking);
-        link.stream->send(static_cast<std::uint8_t>(Message::join), "");
-      });
-}
 
 // First why, here and to the others: who waits and hears only that a rank is gone names those behind it instead.
 void TreePlane::accuse(const Failure& accusation) {
@@ -159,10 +128,11 @@ Failure TreePlane::why_given_up(Rank rank) const {
 bool TreePlane::on_agreement(Link& link, std::uint8_t type, std::string_view payload) {
   if (link.state == Link::State::visiting) {
     if (static_cast<Message>(type) != Message::join || !payload.empty()) return false;
-    bool gone = false;
+    bool gone = false, in_exchange = false;
     {
       const std::lock_guard lock(mutex_);
       gone = joined_.is_gone(link.peer);
+      in_exchange = is_neighbour_locked(link.peer) && gather_.has_begun();  // it would miss what is on its way
     }
     if (gone || given_up(link.peer)) {
       link.stream->send(static_cast<std::uint8_t>(Message::failure), control::encode(why_given_up(link.peer)));
@@ -170,14 +140,9 @@ bool TreePlane::on_agreement(Link& link, std::uint8_t type, std::string_view pay
       mark_gone(link.peer, -1);
       return true;
     }
-    if (given_up(self_)) {
+    if (given_up(self_) || in_exchange) {
       link.stream->finish();
       return true;
-    }
-    for (Link& former : links_) {
-      if (former.peer != link.peer || !former.carries()) continue;
-      if (former.silence_noted) heard_again(former);
-      former.stream->close();  // its other end is closed already, which was not noticed here
     }
     link.stream->send(static_cast<std::uint8_t>(Message::welcome), "");
     join(link, link.peer, self_);
@@ -199,7 +164,6 @@ bool TreePlane::on_agreement(Link& link, std::uint8_t type, std::string_view pay
     }
     asked_.clear();
     mute_.clear();
-    accusation_.reset();
     join(link, self_, link.peer);
     log_.info(fmt::format("{} is this rank's parent on the control plane now", who(link.peer)));
     return true;
@@ -211,6 +175,11 @@ bool TreePlane::on_agreement(Link& link, std::uint8_t type, std::string_view pay
 }
 
 void TreePlane::join(Link& link, Rank child, Rank parent) {
+  for (Link& former : links_)  // its other end is closed already, or nothing passes through it
+    if (&former != &link && former.peer == link.peer && former.carries()) former.stream->close();
+  for (Link& former : links_)
+    if (former.peer == link.peer && former.silence_noted) heard_again(former);
+  settle(link.peer);
   forget_silences_beyond(link);
   tell_all_known(link, child);
   link.state = Link::State::joined;
@@ -267,6 +236,7 @@ bool TreePlane::moved(const control::Moved& moved, std::string_view payload, Ran
   }
   if (own_is_late) flood(Message::moved, control::encode(control::Moved{self_, parent}), -1);
   if (moved.rank == self_) return true;
+  if (moved.parent != self_ && !is_child) settle(moved.rank);
   orphans_.erase(moved.rank);
   mute_.erase(moved.rank);
   flood(Message::moved, payload, from);

@@ -200,6 +200,18 @@ class Hosts:
         """As a switch that no longer forwards: both ends keep their carrier."""
         ip("-n", self.switch, "link", "set", f"port{host}" if card == 0 else f"port{host}c{card}", "nomaster")
 
+    def forward(self, host, card=0):
+        """As before `silence`."""
+        ip("-n", self.switch, "link", "set", f"port{host}" if card == 0 else f"port{host}c{card}", "master", "br0" if self.one_network else f"br{card}")
+
+    def reset(self, host):
+        """Ends the connections of this host that have keepalive (ours; libfabric's have none) and are idle with a reset, as a firewall does it. How many there were."""
+        lines = command("ip", "netns", "exec", self.namespace(host), "ss", "-Htno", "state", "established").splitlines()
+        ports = [line.split()[2].rsplit(":", 1)[1] for line in lines if "keepalive" in line]
+        if not ports:
+            return 0
+        return len(command("ip", "netns", "exec", self.namespace(host), "ss", "-HtK", " or ".join(f"sport = :{port}" for port in ports)).splitlines())
+
     def swallow(self, host, other, card):
         """What `host` sends to `other` by this card goes to a machine that there is not, so nobody refuses it: as with a firewall."""
         ip("-n", self.namespace(host), "neigh", "replace", self.address(other, card), "lladdr", "02:00:00:00:00:99", "dev", f"eth{card}", "nud", "permanent")

@@ -1,8 +1,9 @@
 """Two, three and four hosts (network namespaces, shaped links, unequal ranks): right answers, the right nodes, IPv6 only, a
-name with addresses of both families, one that resolves late or to an address that is gone, one that is loopback on rank 0's host, and a link that is cut: both sides name the other and end after
-FABRING_SILENCE_TIMEOUT."""
+name with addresses of both families, one that resolves late or to an address that is gone, one that is loopback on rank 0's host, a link that is cut: both sides name the other and end after
+FABRING_SILENCE_TIMEOUT; an outage that is shorter than that, and control connections that are reset, cost no rank."""
 
 import itertools
+import signal
 import time
 
 import harness
@@ -138,6 +139,64 @@ def cut_link(options, transport):
             return f"named after {max(named):.1f} s, ended {min(ends):.1f} to {max(ends):.1f} s after the cut"
 
 
+def lapse(job, seconds):
+    """The length of an outage is what is tested; a rank that ends too early ends it too."""
+    with job.ranks[0].changed:
+        job.ranks[0].changed.wait_for(lambda: job.ranks[0].exit_code is not None, seconds)
+
+
+def all_go_on(job, limit):
+    counts = [len(rank.events) for rank in job.ranks]
+    for rank, start in zip(job.ranks, counts):
+        rank.wait_event("step", limit, start=start)
+        require(not rank.errors(), f"rank {rank.number}: {rank.errors()}")
+
+
+def outage(options, transport):
+    """Shorter than FABRING_SILENCE_TIMEOUT, and such that the kernel of neither side sends again before that is over."""
+    with hosts.Hosts(2) as network:
+        with Job(options.program, 3, transport, {"FABRING_SILENCE_TIMEOUT": "12"}, network.address(0)) as job:
+            start(job, network, (2, 1), ["loop steps=0 sizes=4,65536,1048576 every=5"])
+            job.wait_event("step", 20)
+            network.silence(1, 0)
+            lapse(job, 8)
+            network.forward(1)
+            job.ranks[2].wait_log(("rank 0", "is back"), 4)
+            all_go_on(job, 15)
+
+
+def reset_until_back(network, host, rank):
+    """Again where its connection was not idle, so that another was hit only."""
+    def returns():
+        return sum("is this rank's parent on the control plane now" in line for _, line in rank.log)
+
+    before, end, hits = returns(), time.monotonic() + 10, 0
+    while returns() == before:
+        hits += network.reset(host)
+        with rank.changed:
+            rank.changed.wait_for(lambda: returns() > before or rank.exit_code is not None, 0.3)
+        require(rank.exit_code is None and time.monotonic() < end, f"rank {rank.number} is not back after {hits} resets at host {host}")
+        if hits == 0 and time.monotonic() > end - 5:
+            raise harness.Skipped("this kernel ends no connections on request (CONFIG_INET_DIAG_DESTROY)")
+
+
+def reset(options):
+    """Of the control connections alone, at either end."""
+    with hosts.Hosts(2) as network:
+        with Job(options.program, 3, "fabric", {"FABRING_LOG": "info"}, network.address(0)) as job:
+            start(job, network, (2, 1), ["loop steps=0 sizes=4,65536,1048576 every=5"])
+            job.wait_event("step", 20)
+            for host in (0, 1, 0):
+                reset_until_back(network, host, job.ranks[2])
+                all_go_on(job, 10)
+            job.ranks[2].signal(signal.SIGKILL)  # and it is watched as before
+            killed = time.monotonic()
+            for rank in job.ranks[:2]:
+                require(rank.wait_exit(5) == 3, f"rank {rank.number} ended with {rank.exit_code}")
+                require_error(rank, "peer_lost", 2)
+            return f"a kill after it named within {max(rank.exit_time for rank in job.ranks[:2]) - killed:.2f} s"
+
+
 def main():
     options = arguments(__doc__, runs=1, several_hosts=True)
     if "fabric" in options.transports and "shm,tcp" in options.transports:
@@ -153,7 +212,10 @@ def main():
     for transport in options.transports:
         cases.append((f"a name of both families, {transport}", lambda t=transport: name_of_both_families(options, t)))
         cases += [(f"IPv6 only, {transport}", lambda t=transport: right_answers(options, t, (2, 1), "auto", family=6)),
-                  (f"a cut link, {transport}", lambda t=transport: cut_link(options, t))]
+                  (f"a cut link, {transport}", lambda t=transport: cut_link(options, t)),
+                  (f"an outage, {transport}", lambda t=transport: outage(options, t))]
+    if "fabric" in options.transports:
+        cases.append(("control connections that are reset", lambda: reset(options)))
     cases.append((f"an own name that is loopback, {options.transports[0]}", lambda: own_name_is_loopback(options, options.transports[0])))
     if "auto" in options.transports:
         cases.append(("different providers", lambda: different_providers(options)))

@@ -131,6 +131,9 @@ bool MeetingClient::on_frame(std::uint8_t type, std::string_view payload) {
       welcome_ = *welcome;
       return true;
     }
+    case Message::are_you_there:
+      link_->send(meeting::type_of(Message::here), "");
+      return payload.empty();
     case Message::waiting: {
       const auto text = meeting::decode_text(payload);
       if (!text) return false;

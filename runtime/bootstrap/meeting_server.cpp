@@ -148,6 +148,7 @@ void MeetingServer::run() {
   twins_.clear();
   visitors_.clear();
   values_.forget_all();
+  doubts_.clear();
   members_.clear();
   loop_.poll();
   const std::lock_guard lock(mutex_);
@@ -215,6 +216,11 @@ bool MeetingServer::on_frame(const VisitorPtr& visitor, std::uint8_t type, std::
   const auto message = static_cast<Message>(type);
   if (!visitor->joined) return message == Message::join && on_join(visitor, payload);
   switch (message) {
+    case Message::here:
+      if (const auto doubted = doubts_.find(visitor->rank);
+          doubted != doubts_.end() && members_[static_cast<std::size_t>(visitor->rank)] == visitor)
+        fail(came_twice(who(*visitor), *doubted->second.second));
+      return payload.empty();
     case Message::put:
       return all_here_ && on_put(visitor, payload);
     case Message::get:
@@ -254,33 +260,71 @@ bool MeetingServer::on_join(const VisitorPtr& visitor, std::string_view payload)
     return true;
   }
   const VisitorPtr first = members_[index];
-  if (visitor->rank == 0 || first) {
-    const std::string other =
-        first ? who(*first) : fmt::format("rank 0 (host {}, pid {}, which serves)", terms_.self.host, terms_.self.pid);
-    fail(Status(
-        ErrorCode::invalid_argument,
-        fmt::format("rank {} came twice: {} and {}; every process needs its own FABRING_RANK; or, if they are of "
-                    "two jobs, give each job its own FABRING_MASTER_PORT or FABRING_JOB_ID",
-                    visitor->rank, other, who(*visitor)),
-        meeting::about(visitor->rank, visitor->join.host)));
-    return true;
+  const auto doubted = doubts_.find(visitor->rank);
+  if (visitor->rank == 0) {
+    fail(
+        came_twice(fmt::format("rank 0 (host {}, pid {}, which serves)", terms_.self.host, terms_.self.pid), *visitor));
+  } else if (doubted != doubts_.end()) {
+    fail(came_twice(who(*doubted->second.second), *visitor));
+  } else if (first && all_here_) {  // it does not look at what comes any more
+    fail(came_twice(who(*first), *visitor));
+  } else if (first) {
+    doubt(visitor);
+  } else {
+    ++came_;
+    take_in(visitor);
   }
-  members_[index] = visitor;
+  return true;
+}
+
+Status MeetingServer::came_twice(const std::string& first, const Visitor& second) const {
+  return {ErrorCode::invalid_argument,
+          fmt::format("rank {} came twice: {} and {}; every process needs its own FABRING_RANK; or, if they are of "
+                      "two jobs, give each job its own FABRING_MASTER_PORT or FABRING_JOB_ID",
+                      second.rank, first, who(second)),
+          meeting::about(second.rank, second.join.host)};
+}
+
+void MeetingServer::take_in(const VisitorPtr& visitor) {
+  members_[static_cast<std::size_t>(visitor->rank)] = visitor;
   visitor->link->send(meeting::type_of(Message::taken_in), "");
-  ++came_;
   {
     const std::lock_guard lock(mutex_);
+    same_host_ = std::ranges::all_of(
+        members_, [&](const VisitorPtr& member) { return !member || member == visitor || is_beside(*member); });
     const bool first_elsewhere = same_host_ && !is_beside(*visitor);
     if (came_ == 2 || first_elsewhere) reached_at_ = visitor->link->local().host;
     same_host_ = same_host_ && is_beside(*visitor);
   }
   if (!refused_.empty()) judge_refused();
   welcome_if_complete();
-  return true;
+}
+
+// The host of the first may have gone without a word, and the launcher has started that rank again elsewhere.
+void MeetingServer::doubt(const VisitorPtr& second) {
+  const Rank rank = second->rank;
+  members_[static_cast<std::size_t>(rank)]->link->send(meeting::type_of(Message::are_you_there), "");
+  doubts_[rank] = {second, loop_.after(terms_.options.answer_limit, [this, rank] { replace(rank); })};
+}
+
+void MeetingServer::replace(Rank rank) {
+  const VisitorPtr first = members_[static_cast<std::size_t>(rank)], second = doubts_.extract(rank).mapped().second;
+  const std::string text =
+      fmt::format("{} was there before and does not answer: {} takes its place", who(*first), who(*second));
+  log_.warning(text);
+  if (first->link->is_open()) {
+    told_.insert(process_of(*first));
+    first->link->close_with(FrameStream::encode(
+        meeting::type_of(Message::failed),
+        meeting::encode(Status(ErrorCode::peer_lost, text, meeting::about(rank, first->join.host)))));
+  }
+  first->done = true;
+  visitors_.erase(first);
+  take_in(second);
 }
 
 void MeetingServer::welcome_if_complete() {
-  if (came_ < terms_.greeting.world_size || all_here_ || !failure_.ok()) return;
+  if (came_ < terms_.greeting.world_size || all_here_ || !failure_.ok() || !doubts_.empty()) return;
   const std::string master = settle_master_address();
   if (!master.empty()) {
     const std::lock_guard lock(mutex_);
@@ -352,6 +396,14 @@ void MeetingServer::on_end(const VisitorPtr& visitor) {
   visitors_.erase(visitor);
   values_.forget(visitor->link);
   const auto index = static_cast<std::size_t>(visitor->rank);
+  if (const auto doubted = doubts_.find(visitor->rank); doubted != doubts_.end()) {
+    if (members_[index] == visitor) return replace(visitor->rank);
+    if (doubted->second.second == visitor) {
+      doubts_.erase(doubted);
+      visitor->done = true;
+      return welcome_if_complete();
+    }
+  }
   if (visitor->joined && !visitor->done && failure_.ok() && !closing_ && members_[index] == visitor) {
     informed_[index] = true;  // there is nobody left to tell
     fail(Status(ErrorCode::peer_lost,
@@ -371,6 +423,7 @@ void MeetingServer::fail(const Status& status) {
     failure_ = status;
   }
   values_.fail(status);
+  doubts_.clear();
   note_timer_.reset();
   deadline_timer_.reset();
   judge_timer_.reset();
@@ -436,13 +489,13 @@ void MeetingServer::end_if_possible() {
 std::vector<Rank> MeetingServer::missing() const {
   std::vector<Rank> ranks;
   for (std::size_t rank = 1; rank < members_.size(); ++rank)
-    if (!members_[rank]) ranks.push_back(static_cast<Rank>(rank));
+    if (!members_[rank] || doubts_.contains(static_cast<Rank>(rank))) ranks.push_back(static_cast<Rank>(rank));
   return ranks;
 }
 
 std::string MeetingServer::missing_text(const std::string& how_long) const {
-  std::string text =
-      fmt::format("{} of {} ({} came){}", rank_list(missing()), terms_.greeting.world_size, came_, how_long);
+  std::string text = fmt::format("{} of {} ({} came){}", rank_list(missing()), terms_.greeting.world_size,
+                                 came_ - static_cast<int>(doubts_.size()), how_long);
   if (!refused_.empty() || !last_stranger_.empty())
     text += fmt::format("; turned away: {}", refused_.empty() ? last_stranger_ : refused_.begin()->second.message());
   if (const auto count = strangers_->load(); count > 0) text += fmt::format("; strangers turned away: {}", count);

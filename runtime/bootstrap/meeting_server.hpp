@@ -74,6 +74,11 @@ class MeetingServer {
     bool done = false;
   };
   using VisitorPtr = std::shared_ptr<Visitor>;
+  /// Is a rank that came still there? If not, the other process of its number takes its place.
+  struct Doubt {
+    VisitorPtr second;
+    std::shared_ptr<void> answer_limit;
+  };
   /// Rank, fingerprint, host, pid: of one rank there may be several processes, by mistake.
   using Process = std::tuple<Rank, std::string, std::string, std::uint32_t>;
 
@@ -84,6 +89,10 @@ class MeetingServer {
   bool on_join(const VisitorPtr& visitor, std::string_view payload);
   bool on_put(const VisitorPtr& visitor, std::string_view payload);
   void on_end(const VisitorPtr& visitor);
+  void take_in(const VisitorPtr& visitor);
+  void doubt(const VisitorPtr& second);
+  void replace(Rank rank);
+  Status came_twice(const std::string& first, const Visitor& second) const;
   void welcome_if_complete();
   void close_doors();
   std::string settle_master_address() const;
@@ -112,9 +121,10 @@ class MeetingServer {
   std::vector<std::shared_ptr<TwinVisit>> twins_;
   std::set<VisitorPtr> visitors_;
   std::vector<VisitorPtr> members_;  // by rank; rank 0's stays null
-  std::vector<bool> informed_;       // by rank: it knows that the rendezvous failed
-  std::set<Process> told_;           // heard from us that it failed, or said so itself
-  std::map<Rank, Status> refused_;   // by the rank it claimed; -1: it could not say
+  std::map<Rank, Doubt> doubts_;
+  std::vector<bool> informed_;      // by rank: it knows that the rendezvous failed
+  std::set<Process> told_;          // heard from us that it failed, or said so itself
+  std::map<Rank, Status> refused_;  // by the rank it claimed; -1: it could not say
   std::ptrdiff_t refused_without_rank_ = 0;
   std::set<Rank> without_proof_;  // claimed by who has not our secret: says what is wrong when time is up, ends nothing
   std::string last_stranger_;     // why it was refused; of those that speak our protocol

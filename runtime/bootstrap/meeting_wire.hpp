@@ -20,16 +20,18 @@ inline constexpr std::size_t most_payload_bytes = 4096;
 inline constexpr std::size_t most_master_addresses = 4;
 
 enum class Message : std::uint8_t {
-  join = 1,  ///< rank -> 0: here I am (Join)
-  welcome,   ///< 0 -> rank: all are here (Welcome)
-  waiting,   ///< 0 -> rank: a note on who is missing (text)
-  failed,    ///< 0 -> rank: the end of the rendezvous for all (Status)
-  put,       ///< rank -> 0 (Pair)
-  get,       ///< rank -> 0 (key)
-  value,     ///< 0 -> rank (Pair)
-  done,      ///< rank -> 0: I need nothing more
-  give_up,   ///< rank -> 0: I leave before the others came, or my start has failed (Status)
-  taken_in,  ///< 0 -> rank: you are one of those who meet
+  join = 1,       ///< rank -> 0: here I am (Join)
+  welcome,        ///< 0 -> rank: all are here (Welcome)
+  waiting,        ///< 0 -> rank: a note on who is missing (text)
+  failed,         ///< 0 -> rank: the end of the rendezvous for all (Status)
+  put,            ///< rank -> 0 (Pair)
+  get,            ///< rank -> 0 (key)
+  value,          ///< 0 -> rank (Pair)
+  done,           ///< rank -> 0: I need nothing more
+  give_up,        ///< rank -> 0: I leave before the others came, or my start has failed (Status)
+  taken_in,       ///< 0 -> rank: you are one of those who meet
+  are_you_there,  ///< 0 -> rank: another process came in your name; no payload
+  here,           ///< rank -> 0: the answer; no payload
 };
 inline std::uint8_t type_of(Message message) { return static_cast<std::uint8_t>(message); }
 

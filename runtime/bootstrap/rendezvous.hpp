@@ -16,6 +16,7 @@ struct RendezvousOptions {
   std::chrono::milliseconds note_interval{5000};  ///< between warnings about missing ranks
   std::chrono::milliseconds verdict_delay{
       300};  ///< all but the refused are here: how long the right one may still come
+  std::chrono::milliseconds answer_limit{2000};  ///< for a rank of which another process comes, to say that it is there
   std::chrono::milliseconds stale_name_limit{30'000};  ///< rank 0 waits for its name, if that is another host's address
   std::chrono::milliseconds farewell_limit{1000};      ///< rank 0 stays to tell the others why the rendezvous failed
   std::chrono::milliseconds closing_limit{1000};       ///< rank 0 stays until the others have said that they are done

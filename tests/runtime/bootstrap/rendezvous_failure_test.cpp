@@ -5,6 +5,9 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <vector>
+
 #include "runtime/base/frame_stream.hpp"
 #include "runtime/bootstrap/master_search.hpp"
 #include "runtime/bootstrap/meeting_wire.hpp"
@@ -65,6 +68,68 @@ TEST_F(RendezvousError, ARankThatDiesWhileTheOthersSetUpIsNamed) {
   for (const Status& end : meeting.run({0, 1}))
     if (!end.ok()) names_it(end);  // it died before this rank was told that all had come
   dying.join();
+}
+
+// As after its host has gone without a word: it hears nothing, and its connection seems to be up.
+TEST_F(RendezvousError, ARankThatDoesNotAnswerIsReplacedByOneThatComesInItsName) {
+  Meeting meeting(3);
+  meeting.options.answer_limit = 300ms;
+  std::thread rank0([&] { EXPECT_TRUE(meeting.run({0})[0].ok()); });
+  net::Loop loop;
+  const MasterSearch search = search_of(meeting.base, 1);
+  auto found = find_master(loop, search, Log());
+  ASSERT_TRUE(found.has_value()) << found.error().to_string();
+  std::vector<meeting::Message> heard;
+  std::string said;
+  bool ended = false;
+  auto gone = FrameStream::open(loop, std::move(found->stream), meeting::most_payload_bytes,
+                                {[&](std::uint8_t type, std::string_view payload) {
+                                   heard.push_back(static_cast<meeting::Message>(type));
+                                   if (heard.back() == meeting::Message::failed)
+                                     said = meeting::decode_status(payload)->message();
+                                   return true;
+                                 },
+                                 [&](const std::string&) { ended = true; }});
+  gone->send(meeting::type_of(meeting::Message::join), meeting::encode(meeting::Join{"f", "host x", 4711}));
+  const auto run_until = [&](meeting::Message message) {
+    while (std::ranges::find(heard, message) == heard.end() && steady_clock::now() < search.deadline)
+      loop.run_for(50ms);
+  };
+  run_until(meeting::Message::taken_in);
+  std::thread rank1([&] { EXPECT_TRUE(meeting.run({1})[0].ok()); });
+  run_until(meeting::Message::are_you_there);
+  EXPECT_TRUE(meeting.run({2})[0].ok());  // the last to come: while this is open nobody goes on
+  rank1.join();
+  rank0.join();
+  EXPECT_EQ(meeting.notes.count("rank 1 (host host x, pid 4711, 127."), 1);
+  while (!ended && steady_clock::now() < search.deadline) loop.run_for(50ms);
+  EXPECT_THAT(said, AllOf(HasSubstr("was there before and does not answer"), HasSubstr("takes its place")));
+}
+
+// The reset comes while it is asked.
+TEST_F(RendezvousError, ARankWhoseConnectionEndsWhileItIsAskedIsReplacedAtOnce) {
+  Meeting meeting(3);
+  meeting.options.answer_limit = patience;
+  std::thread rank0([&] { EXPECT_TRUE(meeting.run({0})[0].ok()); });
+  net::Loop loop;
+  const MasterSearch search = search_of(meeting.base, 1);
+  auto found = find_master(loop, search, Log());
+  ASSERT_TRUE(found.has_value()) << found.error().to_string();
+  bool asked = false;
+  auto gone = FrameStream::open(loop, std::move(found->stream), meeting::most_payload_bytes,
+                                {[&](std::uint8_t type, std::string_view) {
+                                   asked = static_cast<meeting::Message>(type) == meeting::Message::are_you_there;
+                                   return true;
+                                 },
+                                 [](const std::string&) {}});
+  gone->send(meeting::type_of(meeting::Message::join), meeting::encode(meeting::Join{"f", "host x", 4711}));
+  while (gone->queued_bytes() > 0 && steady_clock::now() < search.deadline) loop.run_for(50ms);
+  std::thread rank1([&] { EXPECT_TRUE(meeting.run({1})[0].ok()); });
+  while (!asked && steady_clock::now() < search.deadline) loop.run_for(50ms);
+  gone->close();
+  EXPECT_TRUE(meeting.run({2})[0].ok());
+  rank1.join();
+  rank0.join();
 }
 
 TEST_F(RendezvousError, ARankThatGivesUpEndsItForAll) {

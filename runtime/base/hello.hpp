@@ -20,7 +20,7 @@ namespace fabring {
 
 inline constexpr std::size_t hello_bytes = 104;
 inline constexpr std::size_t hello_prefix_bytes = 10;  ///< magic and version
-inline constexpr std::uint16_t wire_version = 14;
+inline constexpr std::uint16_t wire_version = 15;
 
 struct Hello {
   std::uint16_t version = wire_version;

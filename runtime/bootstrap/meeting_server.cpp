@@ -165,8 +165,6 @@ MeetingServer::Process MeetingServer::process_of(const Visitor& visitor) {
   return {visitor.rank, visitor.join.fingerprint, visitor.join.host, visitor.join.pid};
 }
 
-bool MeetingServer::is_beside(const Visitor& visitor) const { return visitor.join.fingerprint == terms_.fingerprint; }
-
 void MeetingServer::arrived(HandshakeResult result) {
   if (!result.stream) {
     // Without a secret whoever knows the job is of the job. With one, nothing is proven at this point.
@@ -251,6 +249,9 @@ bool MeetingServer::on_join(const VisitorPtr& visitor, std::string_view payload)
   visitor->join = std::move(*join);
   if (told_.contains(process_of(*visitor))) return false;  // it comes for the next meeting
   visitor->joined = true;
+  // Virtual machines that go on from one image of memory have one boot id, and the same network namespace.
+  visitor->beside =
+      visitor->join.fingerprint == terms_.fingerprint && is_local_address({visitor->link->remote().host, 0});
   visitor->join_limit.reset();
   const auto index = static_cast<std::size_t>(visitor->rank);
   if (!failure_.ok()) {
@@ -290,11 +291,9 @@ void MeetingServer::take_in(const VisitorPtr& visitor) {
   visitor->link->send(meeting::type_of(Message::taken_in), "");
   {
     const std::lock_guard lock(mutex_);
-    same_host_ = std::ranges::all_of(
-        members_, [&](const VisitorPtr& member) { return !member || member == visitor || is_beside(*member); });
-    const bool first_elsewhere = same_host_ && !is_beside(*visitor);
+    const bool first_elsewhere = same_host_ && !visitor->beside;
     if (came_ == 2 || first_elsewhere) reached_at_ = visitor->link->local().host;
-    same_host_ = same_host_ && is_beside(*visitor);
+    same_host_ = same_host_ && visitor->beside;
   }
   if (!refused_.empty()) judge_refused();
   welcome_if_complete();
@@ -320,6 +319,11 @@ void MeetingServer::replace(Rank rank) {
   }
   first->done = true;
   visitors_.erase(first);
+  {
+    const std::lock_guard lock(mutex_);
+    same_host_ = std::ranges::all_of(
+        members_, [&](const VisitorPtr& member) { return !member || member == first || member->beside; });
+  }
   take_in(second);
 }
 
@@ -336,7 +340,7 @@ void MeetingServer::welcome_if_complete() {
   };
   const auto to_others = welcome(""), to_those_beside = welcome(same_host_ ? "" : reached_at_);
   for (const VisitorPtr& member : members_)
-    if (member) member->link->send(is_beside(*member) ? to_those_beside : to_others);
+    if (member) member->link->send(member->beside ? to_those_beside : to_others);
   note_timer_.reset();
   deadline_timer_.reset();
   loop_.post([this] { close_doors(); });  // a visitor of theirs may have called here
@@ -355,7 +359,7 @@ std::string MeetingServer::settle_master_address() const {
   std::vector<WayToMaster> ways;
   std::vector<Rank> ranks;
   for (const VisitorPtr& member : members_) {
-    if (!member || is_beside(*member)) continue;
+    if (!member || member->beside) continue;
     ways.push_back({member->link->local().host, member->join.master_addresses});
     ranks.push_back(member->rank);
   }

@@ -71,6 +71,7 @@ class MeetingServer {
     meeting::Join join;
     std::shared_ptr<void> join_limit;
     bool joined = false;
+    bool beside = false;  ///< on this host
     bool done = false;
   };
   using VisitorPtr = std::shared_ptr<Visitor>;
@@ -106,7 +107,6 @@ class MeetingServer {
   std::string who(const Visitor& visitor) const;
   std::string same_address_text(const Visitor& visitor) const;
   static Process process_of(const Visitor& visitor);
-  bool is_beside(const Visitor& visitor) const;  ///< on this host
   template <class Member>
   std::shared_ptr<void> after(std::chrono::nanoseconds delay, Member member);
 

@@ -1,7 +1,7 @@
 #pragma once
 // ControlPlane: a tree of TCP connections beside the data path, run by one thread per engine. It gathers blobs from all
 // ranks, carries heartbeats, the first failure and aborts to every rank, and the goodbye when ranks leave. It finds a
-// dead rank at once (its connection closes without goodbye), a silent one by missing heartbeats.
+// dead rank at once (its connection closes, and nobody listens where it did), a silent one by missing heartbeats.
 //
 // Tree: rank r's parent is (r - 1) / arity; a failure found anywhere is passed on over every link. Where ranks have
 // left or died the others join again, so every rank that can be connected to anyone hears of it.

@@ -84,7 +84,7 @@ Status TreePlane::form(Bootstrap& bootstrap) {
     WireReader in((*blobs)[rank]);
     identities_[rank].host = control::tidy(in.text(256), 256);
     identities_[rank].pid = in.number<std::uint32_t>();
-    const auto door = net::SocketAddress::parse(in.text(most_address_bytes));
+    const auto door = net::SocketAddress::parse_told(in.text(most_address_bytes), bind_host_);
     if (!in.complete() || !door)
       return Status(ErrorCode::mismatch, fmt::format("rank {} sent no host name and control address", rank));
     identities_[rank].door = *door;
@@ -108,7 +108,7 @@ Result<net::SocketAddress> TreePlane::address_of_parent(Forming& forming) {
     }
     FABRING_TRY(forming.bootstrap.failure());
     if (published) {
-      auto address = net::SocketAddress::parse(*published);
+      auto address = net::SocketAddress::parse_told(*published, bind_host_);
       if (address) return address;
       return address.error().with_prefix(fmt::format("rank {} published a bad address: ", parent));
     }

@@ -33,7 +33,7 @@ std::string Identity::encode() const {
   out.number(static_cast<std::uint8_t>(networks_probed)).text(cpus, most_list).number(rails);
   out.number(static_cast<std::uint8_t>(gpus)).number(lent_bytes).number(static_cast<std::uint8_t>(lends));
   out.text(described_machine, most_machine_bytes).text(provider, most_text).text(wire_type, most_text);
-  out.text(wanted_provider, most_text);
+  out.text(wanted_provider, most_text).number(static_cast<std::uint8_t>(apart));
   return out.take();
 }
 
@@ -68,6 +68,7 @@ Result<Identity> Identity::decode(std::string_view bytes) {
   identity.provider = in.text(most_text);
   identity.wire_type = in.text(most_text);
   identity.wanted_provider = in.text(most_text);
+  identity.apart = in.number<std::uint8_t>() != 0;
   if (!in.complete())
     return Status(ErrorCode::mismatch, "a rank sent an identity that cannot be read; it runs another build of Fabring");
   return identity;
@@ -130,7 +131,7 @@ int ranks_beside(const std::vector<Identity>& ranks, Rank self) {
 
 bool on_one_host(const std::vector<Identity>& ranks) {
   return std::all_of(ranks.begin(), ranks.end(),
-                     [&](const Identity& rank) { return rank.fingerprint == ranks[0].fingerprint; });
+                     [&](const Identity& rank) { return rank.fingerprint == ranks[0].fingerprint && !rank.apart; });
 }
 
 }  // namespace fabring

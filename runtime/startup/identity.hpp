@@ -17,6 +17,7 @@ struct Identity {
   std::string host;
   std::uint32_t pid = 0;
   std::string fingerprint;          ///< which host: boot id and network namespace
+  bool apart = false;               ///< where the ranks met some came from another host, whatever the fingerprints say
   std::string host_id;              ///< FABRING_HOST_ID
   std::string transports;           ///< what was asked for: "auto", "fabric,tcp"
   std::vector<std::string> usable;  ///< transports that can run here, in order of preference

@@ -58,6 +58,7 @@ EndpointOptions options_for(const EngineParts& parts, const std::string& secret,
 // What this rank tells the others.
 Result<std::string> look_around(const Config& config, const Bootstrap& bootstrap, Introduction& made) {
   FABRING_TRY(read_own_machine(config, made.own));
+  made.own.apart = !bootstrap.all_on_this_host();
   auto cards = choose_cards(config, bootstrap, made.places->locality, made.report);
   if (!cards) return cards.error();
   made.rails.interfaces = std::move(*cards);

@@ -193,6 +193,16 @@ class Hosts:
         if route:
             ip("-n", name, "route", "add", route, "dev", device)
 
+    def rename_card(self, host, device):
+        """Its interface has this name, and an address of its link too."""
+        name = self.namespace(host)
+        ip("-n", name, "link", "set", "eth0", "down")
+        ip("-n", name, "link", "set", "eth0", "name", device)
+        ip("-n", name, "link", "set", device, "up")
+        ip("-n", name, "addr", "flush", "dev", device)
+        for address in (self.address(host), f"fe80::78:{host + 1}"):
+            ip("-n", name, "addr", "add", f"{address}/64", "dev", device, "nodad")
+
     def cut(self, host, card=0):
         ip("-n", self.namespace(host), "link", "set", f"eth{card}", "down")
 

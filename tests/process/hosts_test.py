@@ -3,6 +3,7 @@ name with addresses of both families, one that resolves late or to an address th
 FABRING_SILENCE_TIMEOUT; an outage that is shorter than that, and control connections that are reset, cost no rank."""
 
 import itertools
+import os
 import signal
 import time
 
@@ -100,6 +101,34 @@ def name_of_both_families(options, transport):
                 require(any(f"interface eth0 {network.address(placement(layout)[rank.number])}" in line for _, line in rank.log),
                         f"rank {rank.number} does not use IPv4")
             return "mixed" if any("several of its addresses" in line for _, line in job.ranks[0].log) else "all by one"
+
+
+def master_of_the_link(options, transport):
+    """The ranks meet at an address of the link, by interfaces that each host names otherwise; data have other addresses."""
+    layout, devices = (2, 1), ("net0", "lan0")
+    with hosts.Hosts(2, family=6) as network:
+        for host, device in enumerate(devices):
+            network.rename_card(host, device)
+        with Job(options.program, 3, transport) as job:
+            for rank, host in enumerate(placement(layout)):
+                job.start(rank, [LOOP, "leave"], {"FABRING_MASTER_ADDR": f"fe80::78:1%{devices[host]}"}, prefix=network.command_prefix(host))
+            job.wait_event("ready", 20)
+            check_nodes(job, layout)
+            job.expect_fine(40)
+
+
+def hosts_that_look_alike(options, transport):
+    """As virtual machines that go on from one image of memory: one boot id, one number of the network namespace."""
+    layout = (2, 2)
+    alike = os.path.join(os.path.dirname(os.path.abspath(options.program)), "libalike_hosts.so")
+    with hosts.Hosts(2) as network:
+        with Job(options.program, 4, transport, {}, network.address(0)) as job:
+            start(job, network, layout, [LOOP, "leave"], {"LD_PRELOAD": alike, "ASAN_OPTIONS": "verify_asan_link_order=0"})
+            job.wait_event("ready", 20)
+            check_nodes(job, layout)
+            for rank in job.ranks:
+                require(not any("all ranks are on one host" in line for line in rank.find("ready")["report"]), f"rank {rank.number} prices one host")
+            job.expect_fine(40)
 
 
 def different_providers(options):
@@ -213,7 +242,9 @@ def main():
         cases.append((f"a name of both families, {transport}", lambda t=transport: name_of_both_families(options, t)))
         cases += [(f"IPv6 only, {transport}", lambda t=transport: right_answers(options, t, (2, 1), "auto", family=6)),
                   (f"a cut link, {transport}", lambda t=transport: cut_link(options, t)),
-                  (f"an outage, {transport}", lambda t=transport: outage(options, t))]
+                  (f"an outage, {transport}", lambda t=transport: outage(options, t)),
+                  (f"a master of the link, {transport}", lambda t=transport: master_of_the_link(options, t)),
+                  (f"hosts that look alike, {transport}", lambda t=transport: hosts_that_look_alike(options, t))]
     if "fabric" in options.transports:
         cases.append(("control connections that are reset", lambda: reset(options)))
     cases.append((f"an own name that is loopback, {options.transports[0]}", lambda: own_name_is_loopback(options, options.transports[0])))

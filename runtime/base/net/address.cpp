@@ -42,6 +42,14 @@ Result<SocketAddress> SocketAddress::parse(std::string_view text) {
   return from_raw(*raw);  // one spelling per address, so that == means the same place
 }
 
+Result<SocketAddress> SocketAddress::parse_told(std::string_view text, std::string_view own) {
+  const auto theirs = text.find('%'), ours = own.find('%'), end = text.rfind(']');
+  if (theirs == std::string_view::npos || ours == std::string_view::npos || end == std::string_view::npos ||
+      end < theirs)
+    return parse(text);
+  return parse(std::string(text.substr(0, theirs)).append(own.substr(ours)).append(text.substr(end)));
+}
+
 bool SocketAddress::is_v6() const { return host.find(':') != std::string::npos; }
 
 bool SocketAddress::is_loopback() const {

@@ -24,6 +24,9 @@ struct SocketAddress {
   std::uint16_t port = 0;
   std::string to_string() const;
   static Result<SocketAddress> parse(std::string_view text);  // numeric only
+  /// What another host has told of itself. An address of one link names the interface as that host does; from here it
+  /// is reached by the interface of `own`, which is of the same link.
+  static Result<SocketAddress> parse_told(std::string_view text, std::string_view own);
   bool is_loopback() const;
   bool is_v6() const;
   bool operator==(const SocketAddress&) const = default;

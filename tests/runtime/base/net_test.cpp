@@ -71,6 +71,17 @@ TEST(SocketAddress, ReadsAndWritesBothFamiliesInOneSpelling) {
   EXPECT_FALSE((SocketAddress{"10.0.0.1", 1}.is_loopback()));
 }
 
+TEST(SocketAddress, OfALinkIsReachedByTheOwnInterfaceWhateverTheOtherHostCallsIts) {
+  const auto told = SocketAddress::parse_told("[fe80::1%nosuchif]:80", "fe80::2%lo");
+  ASSERT_TRUE(told);
+  EXPECT_EQ(told->to_string(), "[fe80::1%lo]:80");
+  EXPECT_EQ(SocketAddress::parse_told("[fd00::1]:80", "fe80::2%lo")->to_string(), "[fd00::1]:80");
+  EXPECT_EQ(SocketAddress::parse_told("10.0.0.1:80", "10.0.0.2")->to_string(), "10.0.0.1:80");
+  for (const char* bad : {"[fe80::1%nosuchif:80", "]fe80::1%nosuchif", "fe80::1%", "%", ""})
+    EXPECT_FALSE(SocketAddress::parse_told(bad, "fe80::2%lo")) << bad;
+  EXPECT_FALSE(SocketAddress::parse_told("[fe80::1%nosuchif]:80", "fd00::2")) << "not of one link";
+}
+
 TEST(SocketAddress, RefusesWhatIsNotANumericAddressAndPort) {
   for (const char* bad : {"", ":", "127.0.0.1", "127.0.0.1:", ":80", "localhost:80", "127.0.0.1:65536", "127.0.0.1:-1",
                           "127.0.0.1:8x", "127.1:80", "::1:80", "[::1]", "[127.0.0.1]:80", "[::1%nosuchif]:80"}) {

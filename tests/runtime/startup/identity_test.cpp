@@ -19,11 +19,13 @@ TEST(Identity, tells_how_long_a_message_it_would_lend) {
   own.gpus = true;
   own.lent_bytes = std::uint64_t{3} << 20;
   own.lends = true;
+  own.apart = true;
   const auto read = Identity::decode(own.encode());
   ASSERT_TRUE(read.has_value());
   EXPECT_TRUE(read->gpus);
   EXPECT_EQ(read->lent_bytes, own.lent_bytes);
   EXPECT_TRUE(read->lends);
+  EXPECT_TRUE(read->apart);
   const std::string bytes = own.encode();
   for (std::size_t length = 0; length < bytes.size(); ++length)
     EXPECT_FALSE(Identity::decode(bytes.substr(0, length)).has_value());

@@ -76,8 +76,8 @@ class Acceptor : public std::enable_shared_from_this<Acceptor> {
       if (errno == EAGAIN || errno == EWOULDBLOCK) break;
       if (concerns_one_connection(errno)) continue;
       // Out of descriptors or memory: the connection stays in the backlog and would wake us again at once.
-      trouble_ = "connections cannot be accepted: " + errno_text(errno);
-      if (errno == EMFILE) trouble_ += "; raise the limit on open files (ulimit -n)";
+      const int error = errno;
+      trouble_ = "connections cannot be accepted: " + errno_text(error) + file_limit_advice(error);
       pause_ = loop_.after(kPauseWithoutDescriptors, [weak = weak_from_this()] {
         if (const auto self = weak.lock()) self->arm();
       });
@@ -95,7 +95,7 @@ class Acceptor : public std::enable_shared_from_this<Acceptor> {
 };
 
 Status refused(const SocketAddress& address, int error) {
-  std::string text = "cannot listen on " + address.to_string() + ": " + errno_text(error);
+  std::string text = "cannot listen on " + address.to_string() + ": " + errno_text(error) + file_limit_advice(error);
   if (error == EADDRINUSE) {
     const std::string holder = port_holder(address);
     text += holder.empty() ? "; the port is held by a process that /proc does not show to us"

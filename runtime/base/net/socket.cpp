@@ -125,6 +125,12 @@ std::vector<std::string> available_congestion_controls() {
 
 std::string system_congestion_control() { return first_line("/proc/sys/net/ipv4/tcp_congestion_control"); }
 
+std::string file_limit_advice(int error) {
+  if (error == EMFILE) return "; raise the limit on open files (ulimit -n)";
+  if (error == ENFILE) return "; raise the host's limit on open files (sysctl fs.file-max)";
+  return "";
+}
+
 std::string errno_text(int error) { return std::generic_category().message(error); }
 
 }  // namespace fabring::net

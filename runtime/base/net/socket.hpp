@@ -39,6 +39,9 @@ Status set_congestion_control(int fd, const std::string& name);
 /// The kernel's words for an errno ("Connection refused").
 std::string errno_text(int error);
 
+/// What to do where errno says that no more files can be open; empty: it says something else.
+std::string file_limit_advice(int error);
+
 /// "pid 4711 (python3 -m http.server)" for whoever listens on this port, or empty if /proc does not tell us.
 std::string port_holder(const SocketAddress& address);
 

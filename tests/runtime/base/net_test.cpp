@@ -10,8 +10,10 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <thread>
 
+#include "tests/support/few_files.hpp"
 #include "tests/support/forked_child.hpp"
 
 namespace fabring::net {
@@ -334,6 +336,21 @@ void run_out_of_descriptors() {
   EXPECT_LT(turns, 100u) << "the loop must not spin";
   ::close(STDIN_FILENO);  // room for one
   EXPECT_TRUE(reach(loop, [&] { return accepted.size() == 1; }));
+}
+
+void listen_without_files() {
+  Loop loop;
+  fabring::tests::no_more_files();
+  const auto listener = Listener::open(loop, {"127.0.0.1", 0}, [](auto) {});
+  ASSERT_FALSE(listener);
+  EXPECT_EQ(listener.error().code(), ErrorCode::unavailable);
+  EXPECT_EQ(listener.error().message(),
+            "cannot listen on 127.0.0.1:0: Too many open files; raise the limit on open files (ulimit -n)");
+}
+
+TEST(Listener, WithoutAFileForItSaysWhichLimitToRaise) {
+  EXPECT_EXIT((listen_without_files(), std::_Exit(testing::Test::HasFailure() ? 1 : 0)), testing::ExitedWithCode(0),
+              "");
 }
 
 TEST(Listener, RunningOutOfDescriptorsPausesItAndThenItAcceptsAgain) {

@@ -70,7 +70,8 @@ void Dialer::connect(Place dial) {
     }
     const Status& why = result.error();
     if (net::out_of_files(why)) return give_up(dial, DialEnd::no_files, why);
-    const bool no_way = net::has_no_way(why);
+    const bool lacking = net::is_lacking_here(why);
+    const bool no_way = lacking || net::has_no_way(why);
     // A peer's listener lives as long as its endpoint: a refusal means that the peer is gone.
     if (why.code() != ErrorCode::timeout && !no_way) return give_up(dial, DialEnd::refused, why);
     // One that our own limit ends before the kernel has said so has most likely no way either.
@@ -89,6 +90,11 @@ void Dialer::connect(Place dial) {
         dial->address.to_string() + ": no answer" + from + " for " + seconds(options_.silence) + " s";
     const std::string full = "more connections wait there than its host allows (net.core.somaxconn)";
     const std::string& words = dial->no_way;
+    if (lacking)
+      return give_up(
+          dial, DialEnd::lacking,
+          Status(ErrorCode::unavailable, dial->address.to_string() + ": not called" + from + " for " +
+                                             seconds(options_.silence) + " s (FABRING_SILENCE_TIMEOUT)" + words));
     if (dial->answered) {  // so packets arrived; unless they have no way now, it has been too busy since to accept
       dial->unanswered = nanoseconds(0);
       return again(

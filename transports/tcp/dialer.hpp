@@ -28,7 +28,8 @@ inline std::uint32_t pack_lane(std::uint32_t index, std::uint32_t count) { retur
 enum class DialEnd : std::uint8_t {
   refused,   ///< by the peer or its host; not by who has no way there
   overdue,   ///< no answer in time
-  no_files,  ///< this process may open no more: no fault of the peer
+  lacking,   ///< this host has had no port for it, or the like, for as long: no fault of the peer
+  no_files,  ///< this process may open no more: likewise
 };
 
 struct DialOptions {

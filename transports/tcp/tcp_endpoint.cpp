@@ -181,12 +181,13 @@ void TcpEndpoint::not_connected(Rank rank, DialEnd how, const Status& why) {
   const std::string whom = "no connection to rank " + std::to_string(rank) + ": ";
   if (how == DialEnd::no_files) return fail(why.with_prefix(whom));
   const bool others = peer.first_lane() != nullptr || dialer_.has_answered(rank);
-  if (how == DialEnd::overdue && others && peer.alive()) {
+  if ((how == DialEnd::overdue || how == DialEnd::lacking) && others && peer.alive()) {
     if (options_.note && !std::exchange(noted_lanes_, true))
       options_.note("one of several connections to rank " + std::to_string(rank) +
                     " does not come about, data take the others: " + why.message());
     return peer.go_on_without_a_lane();
   }
+  if (how == DialEnd::lacking) return fail(why.with_prefix(whom));
   dialer_.cancel(rank);
   ErrorContext context;
   context.rank = rank;

@@ -12,8 +12,20 @@ namespace {
 
 using Done = std::function<void(Result<std::unique_ptr<Stream>>)>;
 
-constexpr const char* raise_own_limit = "; raise the limit on open files (ulimit -n)";
-constexpr const char* raise_limit_of_host = "; raise the host's limit on open files (sysctl fs.file-max)";
+/// What this host lacks, where errno says that it is the one; empty: it is not.
+std::string lacking_advice(int error) {
+  if (error == EADDRNOTAVAIL)
+    return "; this host has no port left to connect from (net.ipv4.ip_local_port_range), or has lost its address";
+  if (error == ENOBUFS || error == ENOMEM) return "; this host has no memory left for a connection";
+  return "";
+}
+
+/// Is it an error of connect() that ends with one of these?
+template <std::size_t count>
+bool ends_with(const Status& error, const std::array<int, count>& numbers, std::string (*words)(int)) {
+  return error.code() == ErrorCode::unavailable &&
+         std::ranges::any_of(numbers, [&](int number) { return error.message().ends_with(words(number)); });
+}
 
 /// One attempt. Whoever asked holds the only reference; waits hold weak ones.
 class Attempt : public std::enable_shared_from_this<Attempt> {
@@ -66,9 +78,8 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
   }
 
   Status failed(int error) const {
-    const std::string what = "cannot connect to " + address_.to_string() + ": " + errno_text(error);
-    if (error == EMFILE) return {ErrorCode::unavailable, what + raise_own_limit};
-    if (error == ENFILE) return {ErrorCode::unavailable, what + raise_limit_of_host};
+    const std::string what = "cannot connect to " + address_.to_string() + ": " + errno_text(error) +
+                             file_limit_advice(error) + lacking_advice(error);
     // The kernel's own limit on attempts (net.ipv4.tcp_syn_retries) may come before ours: nobody has refused.
     if (error == ETIMEDOUT) return {ErrorCode::timeout, what};
     return {ErrorCode::unavailable, what};
@@ -106,21 +117,17 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
 
 }  // namespace
 
-bool nobody_listens(const Status& error) {
-  return error.code() == ErrorCode::unavailable && error.message().ends_with(errno_text(ECONNREFUSED));
-}
+bool nobody_listens(const Status& error) { return ends_with(error, std::array{ECONNREFUSED}, errno_text); }
 
 bool has_no_way(const Status& error) {
-  return error.code() == ErrorCode::unavailable &&
-         std::ranges::any_of(std::array{EHOSTUNREACH, ENETUNREACH, EHOSTDOWN, ENETDOWN},
-                             [&](int number) { return error.message().ends_with(errno_text(number)); });
+  return ends_with(error, std::array{EHOSTUNREACH, ENETUNREACH, EHOSTDOWN, ENETDOWN}, errno_text);
 }
 
-bool out_of_files(const Status& error) {
-  const std::string& text = error.message();
-  return error.code() == ErrorCode::unavailable &&
-         (text.ends_with(raise_own_limit) || text.ends_with(raise_limit_of_host));
+bool is_lacking_here(const Status& error) {
+  return ends_with(error, std::array{EADDRNOTAVAIL, ENOBUFS, ENOMEM}, lacking_advice);
 }
+
+bool out_of_files(const Status& error) { return ends_with(error, std::array{EMFILE, ENFILE}, file_limit_advice); }
 
 std::shared_ptr<void> connect(Loop& loop, const SocketAddress& address, std::chrono::nanoseconds limit,
                               std::function<void(Result<std::unique_ptr<Stream>>)> done,

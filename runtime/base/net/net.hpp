@@ -123,6 +123,10 @@ bool nobody_listens(const Status& error);
 /// said nothing. A link or switch port that comes up, or a neighbour that does not answer for 3 s, is enough.
 bool has_no_way(const Status& error);
 
+/// An error of connect(): this host has no port or memory for it now, or not the address any more that it is to come
+/// from. Nothing is known of the other side.
+bool is_lacking_here(const Status& error);
+
 /// An error of connect(): this process, or its host, may open no more files.
 bool out_of_files(const Status& error);
 

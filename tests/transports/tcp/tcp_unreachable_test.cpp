@@ -110,6 +110,54 @@ TEST_F(TcpUnreachable, ThatThereIsNoWayIsSaidThoughTheLastAttemptWasCutShort) {
   EXPECT_EQ(why.find("somaxconn"), std::string::npos) << why;
 }
 
+// What this host lacks says nothing of the peer.
+TEST_F(TcpUnreachable, ALaneForWhichThisHostHasNoPortCostsThatLaneOnly) {
+  Bench low(two_sockets(400ms)), high(1);
+  with_a_way = 1;
+  why_not = EADDRNOTAVAIL;
+  without_a_way = always;
+  ASSERT_TRUE(low.endpoint->add_peer(1, high.endpoint->address()).ok());
+  ASSERT_TRUE(low.reach([&] { return high.poll(), !low.notes.empty() || !low.endpoint->peer_error(1).ok(); }));
+  EXPECT_TRUE(low.endpoint->peer_error(1).ok()) << low.endpoint->peer_error(1).message();
+  EXPECT_TRUE(low.endpoint->error().ok()) << low.endpoint->error().message();
+  ASSERT_EQ(low.notes.size(), 1u);
+  for (const char* words : {"one of several connections to rank 1", "for 0.4 s", "net.ipv4.ip_local_port_range"})
+    EXPECT_NE(low.notes[0].find(words), std::string::npos) << low.notes[0];
+}
+
+TEST_F(TcpUnreachable, ARankWhoseHostLacksWhatConnectionsNeedIsAtFaultItself) {
+  for (const int error : {EADDRNOTAVAIL, ENOBUFS, ENOMEM}) {
+    Bench bench(two_sockets(200ms));
+    const auto began = std::chrono::steady_clock::now();
+    why_not = error;
+    without_a_way = always;
+    ASSERT_TRUE(bench.endpoint->add_peer(1, "tcp 127.0.0.1:9").ok());
+    Bytes into(10);
+    ASSERT_EQ(bench.endpoint->post_recv(1, 1, into, 1), Post::accepted);
+    ASSERT_TRUE(bench.reach([&] { return bench.ended(1); }));
+    EXPECT_GE(std::chrono::steady_clock::now() - began, 200ms);
+    const Status why = bench.endpoint->error();
+    EXPECT_EQ(why.code(), ErrorCode::unavailable);
+    for (const std::string& words : {std::string("no connection to rank 1: 127.0.0.1:9: not called for 0.2 s"),
+                                     net::errno_text(error), std::string("; this host has ")})
+      EXPECT_NE(why.message().find(words), std::string::npos) << why.message();
+    EXPECT_EQ(why.message().find("a firewall"), std::string::npos) << why.message();
+  }
+}
+
+TEST_F(TcpUnreachable, APeerIsConnectedOnceThisHostHasPortsAgain) {
+  Bench low(two_sockets(30s)), high(1);
+  why_not = EADDRNOTAVAIL;
+  without_a_way = 5;
+  ASSERT_TRUE(low.endpoint->add_peer(1, high.endpoint->address()).ok());
+  EXPECT_TRUE(low.reach([&] {
+    high.poll();
+    return low.endpoint->unconnected(1).empty();
+  }));
+  EXPECT_TRUE(low.endpoint->error().ok()) << low.endpoint->error().message();
+  EXPECT_TRUE(low.notes.empty());
+}
+
 TEST_F(TcpUnreachable, APeerIsConnectedOnceThereIsAWayToIt) {
   Bench low(two_sockets(30s)), high(1);
   without_a_way = 5;  // two lanes, and three attempts of theirs to repeat that

@@ -128,6 +128,9 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   void take_algorithm(CommunicatorCore& communicator, const Override& rule);
   /// Prices are this machine's from now on, and choices those of the configuration.
   void take_machine(const Machine& machine);
+  /// How long an operation that has no timeout of its own may take from now on, by this setting. FABRING_TIMEOUT until
+  /// this is called.
+  void take_time_for_any(std::chrono::nanoseconds limit, const char* setting) { time_for_any_ = {limit, setting}; }
   void add_to_report(std::string line) { parts_.report.push_back(std::move(line)); }
   const std::vector<std::string>& report() const { return parts_.report; }
 
@@ -385,6 +388,11 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   std::vector<std::shared_ptr<Execution>> running_;  ///< by index; null where free
   std::size_t running_count_ = 0;
   std::size_t first_free_ = 0;  ///< no index below is free
+  struct TimeForAny {
+    Time limit{};
+    const char* setting = nullptr;
+  };
+  TimeForAny time_for_any_{parts_.config.timeout, "FABRING_TIMEOUT"};
   bool finished_some_ = false;
   bool scratch_wanted_ = false;  ///< an operation waits for scratch, or for one of the running to end
   Time next_tick_{}, ticked_{};

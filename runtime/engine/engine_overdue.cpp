@@ -9,6 +9,7 @@
 
 #include "runtime/base/rank_list.hpp"
 #include "runtime/engine/engine_core.hpp"
+#include "runtime/engine/waiting/wait_circle.hpp"
 
 namespace fabring {
 namespace {
@@ -32,6 +33,15 @@ std::string waits_for(const Execution& execution, const char* otherwise) {
   if (execution.waits_for_stream()) return "the work that its GPU stream was given before the call";
   const bool from_any = execution.call().collective == Collective::recv && execution.call().root == any_source;
   return from_any ? "a message from any rank" : otherwise;
+}
+
+// Nobody is who waits. A program may let all receive first; collectives do not.
+const char* who_is_at_fault_in_circle(const Execution& execution) {
+  return is_message(execution.call().collective)
+             ? "they wait for each other: either each is to be sent something first, or what one of them sent has not "
+               "arrived (fabring doctor net; a firewall that forgets idle connections)"
+             : "they wait for each other: what one of them sent has not arrived; look at the network between them "
+               "(fabring doctor net; a firewall that forgets idle connections)";
 }
 
 // Until when it waits for the word of another rank, which may know better who is at fault.
@@ -155,20 +165,21 @@ void EngineCore::note_waiting(CommunicatorCore& communicator, const Execution& e
     names.push_back(who(world));
     names_and_activities.push_back(who_and_what_stands_between(world));
   }
-  const auto line = [&](const std::vector<std::string>& whom) {
-    const auto whole = std::chrono::floor<std::chrono::seconds>(waited);
-    return fmt::format("{} on '{}' has waited {} for {}", title(execution), communicator.label,
-                       duration_text(whole.count() > 0 ? Time(whole) : waited),
-                       whom.empty() ? waits_for(execution, "its own work") : fmt::format("{}", fmt::join(whom, ", ")));
+  const auto joined = [&](const std::vector<std::string>& whom) {
+    return whom.empty() ? waits_for(execution, "its own work") : fmt::format("{}", fmt::join(whom, ", "));
   };
-  parts_.log.warning(line(names_and_activities) + unread(communicator, execution));
-  if (parts_.control) parts_.control->set_activity(line(names).substr(0, 120));
+  const auto seconds = std::chrono::floor<std::chrono::seconds>(waited);
+  parts_.log.warning(fmt::format("{} on '{}' has waited {} for {}{}", title(execution), communicator.label,
+                                 duration_text(seconds.count() > 0 ? Time(seconds) : waited),
+                                 joined(names_and_activities), unread(communicator, execution)));
+  if (parts_.control)
+    parts_.control->set_activity(wait_note(title(execution), communicator.label, seconds, joined(names)));
 }
 
 // How long an operation may take.
 Time EngineCore::patience(const Execution& execution) const {
   const std::chrono::nanoseconds own = execution.call().timeout;
-  return own.count() > 0 ? Time(own) : Time(parts_.config.timeout);
+  return own.count() > 0 ? Time(own) : time_for_any_.limit;
 }
 
 // A timeout of its own counts from the call.
@@ -202,21 +213,26 @@ void EngineCore::check_queued(CommunicatorCore& communicator, Time now) {
 void EngineCore::give_up(CommunicatorCore& communicator, const Execution& execution, const Execution& waiting,
                          const std::string& behind, Time now) {
   std::vector<std::string> names;
-  std::vector<Rank> idle;  // who waits itself is not at fault
+  std::vector<Rank> waited_for, idle;  // who waits itself is not at fault
   for (Rank rank : waiting.waiting_for()) {
     const Rank world = communicator.members[rank];
+    waited_for.push_back(world);
     if (activity_of(world).empty() || is_silent(world)) idle.push_back(world);
     names.push_back(who_and_what_stands_between(world));
   }
   if (idle.empty() && !names.empty() && now - since_when(execution) < after_others(patience(execution))) return;
   const Rank culprit = idle.size() == 1 ? idle[0] : -1;
   if (names.empty()) names.push_back(waits_for(waiting, "nobody known"));
+  const bool in_circle = wait_in_circle(
+      parts_.self, waited_for, [this](Rank rank) { return is_silent(rank) ? std::string() : activity_of(rank); });
   report({ErrorCode::timeout, culprit, parts_.self, communicator.global_id(),
-          fmt::format("{} gave up after {} ({}) in {} on '{}'{}, waiting for {}; who does not wait "
-                      "itself has not called it, or is stuck{}",
-                      who(parts_.self), duration_text(patience(execution)),
-                      execution.call().timeout.count() > 0 ? "the timeout of this operation" : "FABRING_TIMEOUT",
+          fmt::format("{} gave up after {} ({}) in {} on '{}'{}, waiting for {}; {}{}", who(parts_.self),
+                      duration_text(patience(execution)),
+                      execution.call().timeout.count() > 0 ? "the timeout of this operation" : time_for_any_.setting,
                       title(execution), communicator.label, behind, fmt::format("{}", fmt::join(names, ", ")),
+                      in_circle ? who_is_at_fault_in_circle(waiting)
+                                : "who does not wait itself has not called it, or "
+                                  "is stuck",
                       unread(communicator, waiting))});
 }
 

@@ -121,6 +121,16 @@ Status connect_all(EngineCore& core, ControlPlane& plane, const Config& config) 
   return {};
 }
 
+// The ranks have met by small messages; those that are measured first between hosts are of 64 KiB and more.
+Status not_probed(const Status& why, bool several_hosts) {
+  const bool lost = several_hosts && why.code() == ErrorCode::timeout;
+  return why
+      .with_prefix(lost ? "the ranks have met, and small messages pass; large ones may not, where an MTU is smaller on "
+                          "the way than at its ends (fabring doctor net): "
+                        : "")
+      .with_prefix("measuring what messages cost (FABRING_MACHINE): ");
+}
+
 // A job that cannot be asked is still a job.
 void answer_status(EngineCore& core, std::uint64_t job_nonce, const Log& log) {
   if (!core.config().status) return;
@@ -160,8 +170,10 @@ Result<std::shared_ptr<EngineCore>> start_up(Config config, Store* store, std::s
 
   FABRING_TRY(connect_all(*core, plane, config));
   if (*probe) {
+    core->take_time_for_any(config.rendezvous_timeout, "FABRING_RENDEZVOUS_TIMEOUT");
     auto probed = probe_machine(*core, **probe);
-    if (!probed) return probed.error().with_prefix("measuring what messages cost (FABRING_MACHINE): ");
+    if (!probed) return not_probed(probed.error(), core->world()->shape().nodes > 1);
+    core->take_time_for_any(config.timeout, "FABRING_TIMEOUT");
     core->add_to_report(std::move(*probed));
   }
   core->add_to_report("memory: " + memory_text(core->memory()));

@@ -71,8 +71,37 @@ TEST(Overdue, operation_is_the_fault_of_the_one_that_does_not_wait_itself_on_eve
     for (const auto& called : {first, last}) {
       EXPECT_EQ(called->status().code(), ErrorCode::timeout);
       EXPECT_EQ(called->status().context().rank, 1) << name(algorithm) << ": " << called->status().message();
+      EXPECT_THAT(called->status().message(), HasSubstr("; who does not wait itself has not called it, or is stuck"));
     }
   }
+}
+
+// A firewall forgot their connections: nothing that is sent arrives, and nobody hears of it.
+TEST(Overdue, operation_that_all_wait_in_for_each_other_is_nobodys_fault) {
+  for (const int ranks : {2, 3, 5}) {
+    SimWorld world({.ranks = ranks});
+    for (Rank rank = 0; rank < ranks; ++rank) world.fabric().cut(rank, (rank + 1) % ranks, true);
+    SimOperations calls;
+    for (Rank rank = 0; rank < ranks; ++rank) calls.push_back(world.call(rank, {.count = 3000, .timeout = 6s}));
+    ASSERT_TRUE(world.run_until([&] { return calls.front()->done(); }, 12s)) << ranks;
+    EXPECT_EQ(calls.front()->status().code(), ErrorCode::timeout);
+    EXPECT_EQ(calls.front()->status().context().rank, -1);
+    EXPECT_THAT(calls.front()->status().message(),
+                AllOf(HasSubstr("; they wait for each other: what one of them sent has not arrived"),
+                      HasSubstr("fabring doctor net"), Not(HasSubstr("who does not wait itself"))));
+  }
+}
+
+// As start-up does, where the setting is another.
+TEST(Overdue, operation_names_the_setting_that_ended_it) {
+  SimWorld world({.ranks = 2});
+  world.engine(0).take_time_for_any(6s, "FABRING_RENDEZVOUS_TIMEOUT");
+  const auto called = world.call(0, {.count = 3000});
+  EXPECT_FALSE(world.run_until([&] { return called->done(); }, 5900ms));
+  ASSERT_TRUE(world.run_until([&] { return called->done(); }, 200ms));
+  EXPECT_THAT(called->status().message(), HasSubstr("gave up after 6 s (FABRING_RENDEZVOUS_TIMEOUT) in allreduce #1"));
+  world.engine(0).take_time_for_any(1800s, "FABRING_TIMEOUT");
+  ASSERT_TRUE(world.run());
 }
 
 // An endpoint belongs to whoever drives, and a shrink waits in its caller's thread.

@@ -10,6 +10,7 @@
 
 #include "fabring/config.hpp"
 #include "fabring/status.hpp"
+#include "runtime/base/clock.hpp"
 #include "transports/device_memory.hpp"
 #include "transports/endpoint.hpp"
 
@@ -29,6 +30,8 @@ struct EndpointOptions {
   bool one_of_several = false;
   std::shared_ptr<DeviceMemory> device_memory;             ///< GPUs; null: all memory is the host's
   std::function<void(const std::string& text)> note = {};  ///< something people should know; may be empty
+  /// By which a transport does what is due from time to time; tests turn it.
+  std::shared_ptr<const Clock> clock = std::make_shared<SteadyClock>();
   Config config;  ///< settings that concern this transport (provider, sockets_per_peer, ...)
 };
 

@@ -14,6 +14,7 @@ constexpr auto look_every = std::chrono::milliseconds(500);
 constexpr auto look_every_after_failure = std::chrono::milliseconds(10);
 constexpr int looks_after_failure = 50;                    // until the usual look comes
 constexpr auto busy_for = std::chrono::milliseconds(100);  // a program that called so lately may call again now
+constexpr unsigned most_passed_over = 20;                  // connections that it does not use must not be forgotten
 constexpr int most_rounds_in_passing = 64;
 constexpr int least_rounds = 20;  // an endpoint may look at all of its sockets and cards only every 16th time
 
@@ -57,7 +58,8 @@ void EngineCore::look_when_idle() {
 
 void EngineCore::look_again(ControlPlane& control) {
   control.after(look_every, [this, &control] {
-    if (parts_.clock->now() - last_end_.load() >= Time(busy_for)) look_if_idle();
+    const bool idle = parts_.clock->now() - last_end_.load() >= Time(busy_for);
+    if (idle || ++looks_passed_over_ % most_passed_over == 0) look_if_idle();
     if (!left_.load()) look_again(control);
   });
 }
@@ -79,7 +81,8 @@ void EngineCore::see_what_has_come(const std::function<bool()>& enough) {
 }
 
 // In the control thread. What the others send for calls that this rank never makes, or made otherwise, must be seen
-// also if the program calls nothing any more: who waits for an answer would take it for stopped.
+// also if the program calls nothing any more: who waits for an answer would take it for stopped. And an endpoint that
+// calls do not ask, as they go through shared memory, is asked now and then: it keeps its quiet connections alive.
 void EngineCore::look_if_idle() {
   if (pending_.load() > 0 || leaving_.load() || !drive_->try_lock()) return;
   see_what_has_come([this] { return leaving_.load(); });

@@ -418,6 +418,7 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   MembershipCheck membership_check_;
   std::set<Rank> left_out_;  ///< by shrinks; under mutex_
   std::atomic<bool> looks_when_idle_{false};
+  unsigned looks_passed_over_ = 0;  ///< in the control thread, as the program called lately
 };
 
 }  // namespace fabring

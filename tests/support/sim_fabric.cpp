@@ -28,6 +28,7 @@ class SimEndpoint final : public Endpoint {
     if (address != "sim " + std::to_string(peer)) return Status(ErrorCode::invalid_argument, "not a sim address");
     return {};
   }
+  void look_now() override { ++fabric_.ports_[self_].looks; }
   Post post_send(Rank peer, Slot slot, std::span<const std::byte> from, std::uint64_t context) override {
     return fabric_.post_send(self_, peer, slot, {fabric_.see(self_, peer, from), from.size()}, context);
   }

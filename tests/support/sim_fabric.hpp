@@ -59,6 +59,8 @@ class SimFabric {
   void watch_sends(Rank rank, std::vector<Slot>& slots) { watched_ = {rank, &slots}; }
   /// From now on all endpoints say this of what they have of `rank`.
   void say_unconnected(Rank rank, std::string words) { unconnected_[rank] = std::move(words); }
+  /// How often the endpoint of `rank` was asked to look at all it has (Endpoint::look_now).
+  std::uint64_t looks(Rank rank) const { return ports_[rank].looks; }
   /// How often its memory was admitted, and how many of these are still held.
   std::size_t admitted() const;
   std::size_t held() const;
@@ -134,6 +136,7 @@ class SimFabric {
     Owned open;
     bool alive = false, closed = false, dead = false;
     EndpointCounters counters;
+    std::uint64_t looks = 0;
     std::map<std::pair<Rank, std::uint32_t>, std::shared_ptr<Message>> borrowed;  // by sender and number of the loan
     std::uint32_t loans = 0;
   };

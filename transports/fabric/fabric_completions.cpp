@@ -58,7 +58,7 @@ std::size_t FabricEndpoint::poll(std::span<Completion> out) {
 }
 
 void FabricEndpoint::look_for_trouble() {
-  if (++since_look_ >= polls_per_look) look_at_device();
+  if (++since_look_ >= polls_per_look) look_now();
   if (closed_ || unfinished_.empty()) return;
   std::erase_if(unfinished_, [&](Rank rank) { return peers_[static_cast<std::size_t>(rank)].live.empty(); });
   const Time time = now();
@@ -117,10 +117,14 @@ void FabricEndpoint::completed(const fi_cq_msg_entry& entry) {
   if (!operation.live) return;  // its endpoint was closed before this was read
   if (operation.kind == OperationKind::introduction || operation.kind == OperationKind::answer)
     return introduced(operation, entry.len);
+  if (operation.kind == OperationKind::keepalive) {
+    ++counters_.messages_received;
+    return keepalive_.arrived(operation);
+  }
   if (operation.kind == OperationKind::flush) return finish(operation, Outcome::done, operation.received);
   const bool received = operation.kind == OperationKind::receive;
   if (received) {
-    operation.peer->heard = true;
+    operation.peer->heard = operation.peer->moved = true;
     ++counters_.messages_received;
     counters_.bytes_received += entry.len;
     if (operation.device && operation.device->to_flush && entry.len > 0) {
@@ -155,7 +159,8 @@ void FabricEndpoint::failed(const fi_cq_err_entry& entry) {
   if (!operation.peer) return introductions_.failed(operation);
   Peer& peer = *operation.peer;
   if (peer.state == PeerState::ended) {  // the echo of our own fi_cancel, or a send that found its end
-    if (operation.kind != OperationKind::answer) finish(operation, peer.end, 0);
+    if (operation.kind != OperationKind::answer && operation.kind != OperationKind::keepalive)
+      finish(operation, peer.end, 0);
     return;
   }
   const bool efa = domain_->kind() == Kind::efa;
@@ -187,6 +192,7 @@ void FabricEndpoint::wait(std::chrono::microseconds limit) {
 // One of several cards is slept in by nobody, and polled seldom while it has nothing to do.
 void FabricEndpoint::look_now() {
   if (!closed_) look_at_device();
+  if (!closed_ && dedicated()) keepalive_.turn(now());
 }
 
 // For providers without a wait object, and for the time after close(), when the queue is not to be touched.

@@ -31,12 +31,14 @@ FabricEndpoint::FabricEndpoint(std::unique_ptr<FabricDomain> domain, const Endpo
       patience_(options.config.silence_timeout),
       bind_address_(options.bind_address),
       note_(options.note),
+      clock_(options.clock),
       domain_(std::move(domain)),
       dedicated_(domain_->kind() == Kind::native_tcp && domain_->inject_bytes() >= introduction_bytes),
       lengthens_headers_(domain_->kind() == Kind::native_tcp && domain_->info().domain_attr->cq_data_size > 0),
       device_(domain_->device_verdict()),
       peers_(static_cast<std::size_t>(options.world_size)),
-      introductions_(*domain_, operations_, peers_, self_, job_nonce_) {
+      introductions_(*domain_, operations_, peers_, self_, job_nonce_),
+      keepalive_(operations_, peers_, job_nonce_) {
   for (std::size_t i = 0; i < peers_.size(); ++i) peers_[i].rank = static_cast<Rank>(i);
 }
 
@@ -126,6 +128,7 @@ Peer& FabricEndpoint::known(Rank rank) {
 
 void FabricEndpoint::connect(Peer& peer) {
   if (Status status = introductions_.begin(peer); !status.ok()) return lose(peer, status);
+  keepalive_.listen(peer);
   connecting_.push_back(peer.rank);
 }
 
@@ -140,7 +143,7 @@ Post FabricEndpoint::post_send(Rank rank, Slot slot, std::span<const std::byte> 
   if (closed_) return complete_now(Outcome::aborted, context);
   if (peer.state == PeerState::idle) connect(peer);
   if (peer.state == PeerState::ended) return complete_now(peer.end, context);
-  if (peer.state != PeerState::open) return not_accepted(peer, nullptr, -FI_EAGAIN, context);
+  if (peer.state != PeerState::open || peer.broken) return not_accepted(peer, nullptr, -FI_EAGAIN, context);
 
   const std::uint64_t tag = tag_of(job_nonce_, self_, slot);
   Operation& operation = operations_.acquire(OperationKind::send, context, &peer);
@@ -153,6 +156,7 @@ Post FabricEndpoint::post_send(Rank rank, Slot slot, std::span<const std::byte> 
           : fi_tsend(peer.endpoint, from.data(), from.size(), local, peer.address, tag, &operation);
   if (rc) return not_accepted(peer, &operation, rc, context);
   ++peer.sends;
+  peer.moved = true;
   ++counters_.messages_sent;
   counters_.bytes_sent += from.size();
   return accepted(peer, operation);
@@ -368,6 +372,7 @@ void FabricEndpoint::close_endpoints() {
 EndpointCounters FabricEndpoint::counters() const {
   EndpointCounters counters = counters_;
   counters.bytes_sent += introductions_.messages_sent() * introduction_bytes;
+  counters.messages_sent += keepalive_.messages_sent();
   counters.strangers = introductions_.strangers();
   return counters;
 }

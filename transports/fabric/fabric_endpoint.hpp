@@ -15,10 +15,14 @@
 // for the second a send that was answered `again` for Config::silence_timeout, with nothing under way, ends the peer.
 // Messages to a slot without a receive are not detected; they stand in their own connection only.
 //
+// Connections of native TCP on which nothing moves are kept in the minds of firewalls by Keepalive. Those under rxm are
+// not.
+//
 // A child of fork() holds copies of libfabric's sockets, by which peers do not see this process die: the control plane,
 // whose sockets no child keeps, tells them.
 
 #include <atomic>
+#include <memory>
 #include <mutex>
 #include <vector>
 
@@ -26,6 +30,7 @@
 #include "runtime/base/file_limit.hpp"
 #include "transports/fabric/fabric_domain.hpp"
 #include "transports/fabric/introductions.hpp"
+#include "transports/fabric/keepalive.hpp"
 #include "transports/fabric/operation.hpp"
 #include "transports/fabric/peer.hpp"
 #include "transports/transport.hpp"
@@ -74,7 +79,7 @@ class FabricEndpoint final : public Endpoint {
   Status start();
   bool dedicated() const { return dedicated_; }
   Peer& known(Rank rank);
-  Time now() const { return clock_.now(); }
+  Time now() const { return clock_->now(); }
 
   // Posting.
   void connect(Peer& peer);
@@ -126,7 +131,7 @@ class FabricEndpoint final : public Endpoint {
   const std::function<void(const std::string&)> note_;
   FileClaim files_;
   bool noted_files_ = false;
-  SteadyClock clock_;
+  const std::shared_ptr<const Clock> clock_;
   OperationPool operations_;  // outlives the queue that points into it
   std::unique_ptr<FabricDomain> domain_;
   const bool dedicated_;
@@ -142,6 +147,7 @@ class FabricEndpoint final : public Endpoint {
   std::vector<Operation*> to_flush_;                    // whose read was answered `again`
   std::vector<Peer> peers_;                             // by rank; never resized: operations point into it
   Introductions introductions_;
+  Keepalive keepalive_;  // where every peer has an endpoint of its own
   EndpointHandle shared_;
   std::string address_;
   std::string name_;

@@ -19,7 +19,7 @@ namespace fabring::fabric {
 struct Peer;
 
 /// flush: a receive whose bytes are read once through the card, so that the GPU has them.
-enum class OperationKind : std::uint8_t { send, receive, flush, introduction, answer };
+enum class OperationKind : std::uint8_t { send, receive, flush, introduction, answer, keepalive };
 
 struct Operation {
   fi_context2 reserved_for_libfabric;

@@ -33,10 +33,13 @@ struct Peer {
 
   Time next_try{0};  ///< of an introduction or an answer
   Time backoff{0};
-  Time stuck_since{0};  ///< first post_send of a row that was answered `again`; 0: none
-  int sends = 0;        ///< posted and not completed by libfabric
-  bool heard = false;   ///< a message of its came: it knows where to send
-  bool parked = false;  ///< ended, but its endpoint cannot be closed yet: see FabricEndpoint::end
+  Time stuck_since{0};   ///< first post_send of a row that was answered `again`; 0: none
+  int sends = 0;         ///< posted and not completed by libfabric
+  bool heard = false;    ///< a message of its came: it knows where to send
+  bool moved = false;    ///< data went or came since Keepalive visited it last
+  bool listens = false;  ///< for the messages of its Keepalive
+  bool broken = false;   ///< its connection ended while nothing was under way; the next send finds it lost
+  bool parked = false;   ///< ended, but its endpoint cannot be closed yet: see FabricEndpoint::end
   OperationList live;
   Outcome end = Outcome::lost;
   Time ended_at{0};

@@ -31,8 +31,8 @@ std::string encode(const AddressBlob& blob);
 std::optional<AddressBlob> decode_address(std::string_view bytes);
 
 std::uint64_t tag_of(std::uint64_t job_nonce, Rank sender, Slot slot);
-/// Tags of the two introduction messages: no rank has this channel.
-enum class Greeting : std::uint32_t { introduction = 1, answer = 2 };
+/// Tags of the two introduction messages and of the empty one of Keepalive: no rank has this channel.
+enum class Greeting : std::uint32_t { introduction = 1, answer = 2, keepalive = 3 };
 std::uint64_t tag_of(std::uint64_t job_nonce, Greeting greeting);
 
 /// "I am rank `from` of your job and want rank `to`; my endpoint for you is `name`." 64 bytes: every provider of the

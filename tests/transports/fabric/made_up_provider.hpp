@@ -32,9 +32,10 @@ struct Control {
   int answer_to_registering = 0;                ///< of memory of the GPU
   int answer_to_locking = 0;                    ///< likewise of the host's
   bool native = false;
-  bool efa = false;        ///< passes for EFA, whose card tells of errors that belong to no operation
-  bool manual = false;     ///< FI_THREAD_DOMAIN, as EFA promises
-  int lost_injection = 0;  ///< the injection of this number, from 1, is taken and never arrives
+  bool efa = false;             ///< passes for EFA, whose card tells of errors that belong to no operation
+  bool manual = false;          ///< FI_THREAD_DOMAIN, as EFA promises
+  int answer_to_injection = 0;  ///< a negative error instead of taking it
+  int lost_injection = 0;       ///< the injection of this number, from 1, is taken and never arrives
   bool late_writes = false;
   int busy_reads = 0;  ///< so many reads are answered -FI_EAGAIN
   bool failing_reads = false;

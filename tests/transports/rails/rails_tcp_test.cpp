@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/transports/rails/turned_clock.hpp"
+#include "tests/support/turned_clock.hpp"
 #include "transports/rails/rails.hpp"
 #include "transports/tcp/tcp_transport.hpp"
 
@@ -18,6 +18,7 @@ namespace fabring::rails {
 namespace {
 
 using namespace std::chrono_literals;
+using fixture::TurnedClock;
 
 class TcpRails : public testing::Test {
  protected:

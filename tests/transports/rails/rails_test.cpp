@@ -12,8 +12,8 @@
 #include <map>
 #include <set>
 
+#include "tests/support/turned_clock.hpp"
 #include "tests/transports/rails/rail_cards.hpp"
-#include "tests/transports/rails/turned_clock.hpp"
 #include "transports/forwarding_endpoint.hpp"
 #include "transports/inproc/inproc_transport.hpp"
 #include "transports/ledger.hpp"
@@ -22,6 +22,7 @@ namespace fabring::rails {
 namespace {
 
 using namespace std::chrono_literals;
+using fixture::TurnedClock;
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;

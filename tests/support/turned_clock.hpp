@@ -5,7 +5,7 @@
 
 #include "runtime/base/clock.hpp"
 
-namespace fabring::rails {
+namespace fabring::fixture {
 
 class TurnedClock final : public Clock {
  public:
@@ -13,4 +13,4 @@ class TurnedClock final : public Clock {
   Time time{std::chrono::seconds(1)};
 };
 
-}  // namespace fabring::rails
+}  // namespace fabring::fixture

@@ -2,6 +2,8 @@
 
 #include <sys/eventfd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -29,9 +31,14 @@ bool was_never_reached(int efa_number) {
 
 bool is_own(int efa_number) { return efa_number >= efa_first_own && efa_number <= efa_last_own; }
 
-bool no_descriptor_is_left() {
+constexpr const char* raise_own_limit = "; raise the limit of open files (ulimit -n): each peer needs three";
+constexpr const char* raise_limit_of_host = "; raise the host's limit on open files (sysctl fs.file-max)";
+constexpr const char* more_ports = "; this host has no port left for it (net.ipv4.ip_local_port_range)";
+
+// 0: one is.
+int why_no_descriptor_is_left() {
   const Descriptor one(::eventfd(0, EFD_CLOEXEC));
-  return one.fd() < 0 && errno == EMFILE;
+  return one.fd() < 0 && (errno == EMFILE || errno == ENFILE) ? errno : 0;
 }
 
 }  // namespace
@@ -43,15 +50,25 @@ std::string error_text(std::int64_t error) {
 
 Status call_failed(const char* call, std::int64_t error) {
   auto number = std::abs(error);
-  if (number == FI_EIO && no_descriptor_is_left()) number = FI_EMFILE;  // native TCP (1.17) does not say which it was
+  // Native TCP (1.17) does not say which it was.
+  if (const int why = number == FI_EIO ? why_no_descriptor_is_left() : 0; why != 0) number = why;
   std::string text = std::string(call) + " failed: " + error_text(number);
-  if (number == FI_EMFILE) text += "; raise the limit of open files (ulimit -n): each peer needs three";
+  if (number == FI_EMFILE) text += raise_own_limit;
+  if (number == ENFILE) text += raise_limit_of_host;
+  if (number == FI_EADDRINUSE) text += more_ports;  // none is asked for by its number
   if (number == FI_EADDRNOTAVAIL) text += "; the address is not one of this host's";
   ErrorCode code = ErrorCode::transport_error;
   if (number == FI_ENOMEM || number == FI_ENOSPC) code = ErrorCode::out_of_memory;
-  if (number == FI_EADDRNOTAVAIL || number == FI_EADDRINUSE || number == FI_ENODEV || number == FI_EMFILE)
+  if (number == FI_EADDRNOTAVAIL || number == FI_EADDRINUSE || number == FI_ENODEV || number == FI_EMFILE ||
+      number == ENFILE)
     code = ErrorCode::unavailable;
   return {code, text};
+}
+
+bool is_lacking_here(const Status& why) {
+  return why.code() == ErrorCode::unavailable &&
+         std::ranges::any_of(std::array{raise_own_limit, raise_limit_of_host, more_ports},
+                             [&](const char* words) { return why.message().ends_with(words); });
 }
 
 Status operation_failed(const fi_cq_err_entry& entry, bool efa) {

@@ -259,6 +259,7 @@ std::string FabricEndpoint::unconnected(Rank rank) const {
 
 void FabricEndpoint::lose(Peer& peer, const Status& why) {
   if (peer.state == PeerState::ended) return;
+  if (is_lacking_here(why)) return fail(why);  // with another peer it would be no better, and none is to blame
   peer.error = explained(peer, why);
   end(peer, Outcome::lost);
 }

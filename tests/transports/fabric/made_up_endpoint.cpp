@@ -157,6 +157,7 @@ int close_door(fid_t fid) {
 }  // namespace
 
 int open_door(fid_domain*, fi_info* info, fid_ep** into, void*) {
+  if (control.answer_to_opening != 0) return control.answer_to_opening;
   static fi_ops ops = table<fi_ops>([](fi_ops& to) {
     to.close = close_door;
     to.bind = bind_door;

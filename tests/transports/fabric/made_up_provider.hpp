@@ -29,6 +29,7 @@ struct Control {
   bool offers_devices = true;                   ///< FI_HMEM
   bool opens_for_devices = true;                ///< a domain with FI_HMEM
   int answer_to_promise = 0;                    ///< of fi_setopt FI_OPT_FI_HMEM_P2P: 0 or a negative error
+  int answer_to_opening = 0;                    ///< of an endpoint: 0 or a negative error
   int answer_to_registering = 0;                ///< of memory of the GPU
   int answer_to_locking = 0;                    ///< likewise of the host's
   bool native = false;

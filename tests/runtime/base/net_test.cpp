@@ -7,6 +7,7 @@
 #include <netinet/tcp.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -15,6 +16,21 @@
 
 #include "tests/support/few_files.hpp"
 #include "tests/support/forked_child.hpp"
+
+namespace {
+
+std::atomic<bool> no_port_is_left{false};
+
+}  // namespace
+
+/// This program's own, instead of the C library's.
+extern "C" int bind(int fd, const sockaddr* to, socklen_t length) noexcept {
+  if (no_port_is_left) {
+    errno = EADDRINUSE;
+    return -1;
+  }
+  return static_cast<int>(::syscall(SYS_bind, fd, to, length));
+}
 
 namespace fabring::net {
 namespace {
@@ -309,6 +325,18 @@ TEST(Listener, APortInUseNamesAddressPortAndHolder) {
   EXPECT_NE(text.find(address.to_string()), std::string::npos) << text;
   EXPECT_NE(text.find("pid " + std::to_string(::getpid()) + " ("), std::string::npos) << text;
   EXPECT_NE(text.find(::program_invocation_short_name), std::string::npos) << "the command line: " << text;
+}
+
+TEST(Listener, WithoutAPortLeftNobodyIsSaidToHoldIt) {
+  Loop loop;
+  no_port_is_left = true;
+  const auto listener = Listener::open(loop, {"127.0.0.1", 0}, [](auto) {});
+  no_port_is_left = false;
+  ASSERT_FALSE(listener);
+  EXPECT_EQ(listener.error().code(), ErrorCode::unavailable);
+  EXPECT_EQ(listener.error().message(),
+            "cannot listen on 127.0.0.1:0: Address already in use; this host has no port left for it "
+            "(net.ipv4.ip_local_port_range)");
 }
 
 TEST(Listener, AnAddressOfNobodyIsExplained) {

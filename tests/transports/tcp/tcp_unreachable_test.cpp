@@ -154,6 +154,7 @@ TEST_F(TcpUnreachable, APeerIsConnectedOnceThisHostHasPortsAgain) {
     high.poll();
     return low.endpoint->unconnected(1).empty();
   }));
+  EXPECT_TRUE(low.endpoint->peer_error(1).ok()) << low.endpoint->peer_error(1).message();
   EXPECT_TRUE(low.endpoint->error().ok()) << low.endpoint->error().message();
   EXPECT_TRUE(low.notes.empty());
 }

@@ -156,10 +156,11 @@ void EngineCore::end(const CommunicatorCore& communicator, Execution& execution,
   context.collective = name(execution.call().collective);
   context.sequence = execution.sequence();
   context.bytes = execution.call().bytes();
-  execution.fail(
-      why.with_prefix(fmt::format("{} #{} on '{}' ({} bytes, {} done here): ", context.collective, context.sequence,
-                                  communicator.label, context.bytes, execution.bytes_done()))
-          .with_context(context));
+  // A message has no number before it has met its other side.
+  const std::string number = context.sequence == 0 ? "" : fmt::format(" #{}", context.sequence);
+  execution.fail(why.with_prefix(fmt::format("{}{} on '{}' ({} bytes, {} done here): ", context.collective, number,
+                                             communicator.label, context.bytes, execution.bytes_done()))
+                     .with_context(context));
 }
 
 void EngineCore::fail(CommunicatorCore& communicator, const Status& why) {

@@ -158,32 +158,38 @@ class Maker {
 
   std::size_t most_elements() const { return std::numeric_limits<std::ptrdiff_t>::max() / size_of(call_.type); }
 
-  // Lengths and places of n blocks; `places` gets them at [at, at + n).
+  // Of a call whose lengths are not all read: those that are would be taken for all.
+  Status wrong_blocks(const std::string& what) {
+    call_.counts.clear();
+    return refused_call(call_, communicator_, fmt::format("{}_v({})", name(call_.collective), name(call_.type)), what);
+  }
+
+  // Lengths and places of n blocks, behind those that are there.
   Status take_blocks(const Blocks& from, const char* of_what, bool writes, std::vector<std::size_t>& places) {
     if (from.counts.empty())
-      return wrong(fmt::format("the lengths of blocks {} are missing: {} is empty (in C: NULL)", of_what,
-                               &from == &operation_.out_blocks ? "out_counts" : "counts"));
+      return wrong_blocks(fmt::format("the lengths of blocks {} are missing: {} is empty (in C: NULL)", of_what,
+                                      &from == &operation_.out_blocks ? "out_counts" : "counts"));
     if (from.counts.size() != ranks_)
-      return wrong(fmt::format("{} lengths of blocks {} for {} ranks", from.counts.size(), of_what, ranks_));
+      return wrong_blocks(fmt::format("{} lengths of blocks {} for {} ranks", from.counts.size(), of_what, ranks_));
     if (!from.offsets.empty() && from.offsets.size() != ranks_)
-      return wrong(fmt::format("{} places of blocks {} for {} ranks; none means one after the other",
-                               from.offsets.size(), of_what, ranks_));
+      return wrong_blocks(fmt::format("{} places of blocks {} for {} ranks; none means one after the other",
+                                      from.offsets.size(), of_what, ranks_));
     std::size_t next = 0;
     std::vector<std::pair<std::size_t, std::size_t>> taken;
     for (std::size_t i = 0; i < ranks_; ++i) {
       const std::size_t count = from.counts[i];
       const std::size_t offset = from.offsets.empty() ? next : from.offsets[i];
       if (count > most_elements() || offset > most_elements() - count)
-        return wrong(fmt::format("block {} {} ends beyond what memory can hold", i, of_what));
+        return wrong_blocks(fmt::format("block {} {} ends beyond what memory can hold", i, of_what));
       next = offset + count;
-      call_.counts.push_back(count);
       places.push_back(offset);
       if (writes && count > 0) taken.emplace_back(offset, offset + count);
     }
     std::sort(taken.begin(), taken.end());
     for (std::size_t i = 1; i < taken.size(); ++i)
       if (taken[i].first < taken[i - 1].second)
-        return wrong(fmt::format("blocks {} overlap at element {}", of_what, taken[i].first));
+        return wrong_blocks(fmt::format("blocks {} overlap at element {}", of_what, taken[i].first));
+    call_.counts.insert(call_.counts.end(), from.counts.begin(), from.counts.end());
     return {};
   }
 

@@ -108,6 +108,7 @@ TEST_F(LastMessages, that_have_begun_to_come_arrive_before_their_engine_ends) {
   Work nothing_comes = world.world(0).start(Operation::recv(&other, 1, DataType::int32, any_source));
   leave(world);
   EXPECT_EQ(nothing_comes.wait().code(), ErrorCode::aborted) << "at once";
+  EXPECT_TRUE(nothing_comes.status().message().starts_with("recv on 'world' (4 bytes")) << "it has no number";
   EXPECT_EQ(world.world(0).start(Operation::barrier()).wait().code(), ErrorCode::aborted) << "nothing is begun";
   EXPECT_FALSE(receive.done());
   transport.gate.open.store(true);

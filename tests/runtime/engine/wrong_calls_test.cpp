@@ -89,6 +89,20 @@ TEST(WrongCalls, say_what_to_do) {
   EXPECT_EQ(large.context().bytes, 0u) << "no number has it";
 }
 
+TEST(WrongCalls, by_blocks_are_not_described_by_a_part_of_their_lengths) {
+  ThreadWorld world(3);
+  Communicator all = world.world(0);
+  std::vector<float> data(16);
+  const std::vector<std::size_t> good{1, 2, 3}, bad{5, SIZE_MAX, 1};
+  const Status gathered = all.run(blocks_of(Collective::all_gather, data.data(), data.data(), bad));
+  EXPECT_THAT(gathered.message(), StartsWith("all_gather_v(float32) on 'world', rank 0: block 1 of the output ends"));
+  EXPECT_EQ(gathered.context().bytes, 0u);
+  const Status exchanged =
+      all.run(Operation::alltoall_v(data.data(), {good, {}}, data.data(), {bad, {}}, DataType::float32));
+  EXPECT_THAT(exchanged.message(), StartsWith("alltoall_v(float32) on 'world', rank 0: block 1 of the output ends"));
+  EXPECT_EQ(exchanged.context().bytes, 0u);
+}
+
 // Blocks of the input may overlap, but what becomes the result in place must be nobody else's.
 TEST(WrongCalls, in_place_that_would_overwrite_input_are_refused) {
   constexpr std::size_t length = 1000;

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <memory>
 
 #include "runtime/base/settings.hpp"
@@ -65,6 +66,8 @@ int run(PerfWords& words, const Session& session) {
     status = wrong_argument(fmt::format("--root {}: ranks are 0 to {}", words.options.root, words.ranks - 1));
   if (status.ok() && words.guard && words.ranks == 1)
     status = wrong_argument("--guard needs 2 ranks or more: one has nobody to talk to");
+  if (status.ok() && words.guard && std::ranges::count(words.options.sizes, std::size_t{0}) > 0)
+    status = wrong_argument("--sizes: --guard compares what takes time by its bytes, and 0 has none");
   if (!status.ok()) return wrong_usage("perf", status.message() + "\nTry `fabring perf --help`.");
   // Before anything is started; each rank reads and proves them again.
   if (words.ranks > 0 && !words.options.plan.empty()) {

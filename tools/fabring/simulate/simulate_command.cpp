@@ -272,7 +272,7 @@ void add_simulate(CLI::App& app, Session& session) {
   CLI::Option* model =
       option("--model", options->model, "Scaling efficiency of training resnet50, vgg16, bert-base or gpt2", "NAME");
   option("--compute-ms", options->compute_ms, "With --model: computing time of a step on one rank", "MS")
-      ->check(between(0.0, 1e6))
+      ->check(between(0.001, 1e6))
       ->needs(model);
   option("--bucket", options->bucket, "With --model: gradients are fused to this size (25M)", "SIZE")->needs(model);
   option("--measured", options->measured, "Compare with what fabring perf --format json wrote", "F");

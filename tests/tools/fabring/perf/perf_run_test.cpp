@@ -165,6 +165,7 @@ TEST(PerfRun, OptionsThatWouldDoNothingAreRefused) {
            {{"perf", "allreduce", "-n", "2", "--target-ms", "50"}, "--target-ms is for repetitions"},
            {{"perf", "allreduce", "-n", "2", "--cap-s", "1"}, "--cap-s is for repetitions"},
            {{"perf", "--guard", "-n", "2", "-e", "64M"}, "-e would do nothing: --sizes names"},
+           {{"perf", "--guard", "-n", "2", "--sizes", "4,0"}, "--sizes: --guard compares"},
            {{"perf", "--guard", "-n", "2", "--begin", "1M"}, "-b would do nothing"},
            {{"perf", "--guard", "-n", "2", "-o", "max"}, "-o would do nothing"},
            {{"perf", "--guard", "-n", "2", "-r", "1"}, "-r would do nothing"},

@@ -222,6 +222,7 @@ TEST(Simulate, SaysWhatIsWrongWithItsUse) {
       {{"simulate", "allreduce", "--nodes", "100000"}, "more than"},
       {{"simulate", "allreduce", "--plto", "x"}, "did you mean '--plot'?"},
       {{"simulate", "allreduce", "--compute-ms", "5"}, "--model"},
+      {{"simulate", "allreduce", "--model", "resnet50", "--compute-ms", "0"}, "0.001"},
       {{"simulate", "allreduce", "--bucket", "1M"}, "--model"},
       {{"simulate", "broadcast", "--model", "vgg16", "--compute-ms", "5"}, "not broadcast"},
       {{"simulate", "allreduce", "--model", "vgg16", "--compute-ms", "5", "--measured", "x"}, "take one"},

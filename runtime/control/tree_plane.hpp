@@ -87,6 +87,7 @@ class TreePlane final : public ControlPlane {
     // Of one that broke without a goodbye, or is silent:
     std::optional<Failure> accusation;  // it broke: what the peer is lost for, unless it comes back
     SteadyTime broken_since;
+    bool was_closed = false;         // as by the kernel of a process that ends, and not reset on the way
     std::shared_ptr<void> knocking;  // a visit at the peer's door, or the pause before the next
     int knocks = 0;                  // since it broke, or was silent
     int turned_away = 0;             // so often
@@ -146,7 +147,7 @@ class TreePlane final : public ControlPlane {
   bool is_late(const control::Entry& entry) const;
   bool given_up(Rank rank) const { return firsts_.contains({0, rank}); }
   bool may_come_back(const Link& link) const;
-  void sever(Link& link, Failure accusation);
+  void sever(Link& link, Failure accusation, bool was_closed);
   bool is_quiet(const Link& link, SteadyTime now) const;
   void watch_severed(Link& link, SteadyTime now);
   void keep_knocking(Link& link);

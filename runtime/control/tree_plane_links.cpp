@@ -236,15 +236,16 @@ void TreePlane::on_end(Link& link, const std::string& why) {
     return;
   }
   if (given_up(self_)) return mark_gone(link.peer, link.peer);  // the others go on without this rank
-  std::string how = why == "closed" ? "its control connection closed without a goodbye"
-                                    : fmt::format("its control connection broke ({})", why);
+  const bool was_closed = why == "closed";
+  std::string how = was_closed ? "its control connection closed without a goodbye"
+                               : fmt::format("its control connection broke ({})", why);
   if (const auto still = stood_still(); 2 * still >= config_.silence_timeout)
     how += fmt::format(
         "; or it had given this rank up, which itself stood still for {} until now (its process was "
         "stopped, or had no processor; FABRING_SILENCE_TIMEOUT is {})",
         duration_text(still), duration_text(config_.silence_timeout));
   Failure accusation{ErrorCode::peer_lost, link.peer, self_, 0, fmt::format("{} died: {}", name, how)};
-  if (may_come_back(link)) return sever(link, std::move(accusation));
+  if (may_come_back(link)) return sever(link, std::move(accusation), was_closed);
   accuse(accusation);
 }
 

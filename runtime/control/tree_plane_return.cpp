@@ -7,7 +7,8 @@
 // Connections that break, or that nothing passes through any more, while both ends live: a packet that resets one, an
 // outage that is over before the kernel sends again. Either end visits the other's door until it knows. Where nobody
 // listens any more the process has ended, at once; who answers is waited for, and the child joins its parent anew; who
-// does not answer is silent like any other. So no rank is lost to some and alive to others for a connection's sake. Not
+// does not answer is silent like any other, unless its kernel closed the connection: then it has ended, and its address
+// with it. So no rank is lost to some and alive to others for a connection's sake. Not
 // in the middle of an exchange at the start: what is lost of that is not said again.
 
 namespace fabring {
@@ -24,6 +25,8 @@ constexpr auto shortest_pause = 10ms, longest_pause = 250ms;
 constexpr int most_returns = 16;
 /// One that answers, and does not say welcome, has been given up itself, or is about to end.
 constexpr int most_turned_away = 4;
+/// Its network may be gone with it, as that of a container, and then nothing refuses the visits.
+constexpr auto answers_if_it_lives = 1s;
 }  // namespace
 
 bool TreePlane::may_come_back(const Link& link) const {
@@ -37,7 +40,7 @@ bool TreePlane::is_neighbour_locked(Rank rank) const {
   return !joined_.is_gone(rank) && (joined_.parent(self_) == rank || joined_.parent(rank) == self_);
 }
 
-void TreePlane::sever(Link& link, Failure accusation) {
+void TreePlane::sever(Link& link, Failure accusation, bool was_closed) {
   const auto now = std::chrono::steady_clock::now();
   if (link.peer < self_) {
     returns_ = now - last_return_ < config_.silence_timeout ? returns_ + 1 : 1;
@@ -45,6 +48,7 @@ void TreePlane::sever(Link& link, Failure accusation) {
   }
   link.accusation = std::move(accusation);
   link.broken_since = now;
+  link.was_closed = was_closed;
   link.knocks = link.turned_away = 0;
   knock(link);
 }
@@ -119,6 +123,8 @@ void TreePlane::knock_answered(Link& link, Found found, std::unique_ptr<net::Str
     link.last_heard = now;
     if (link.silence_noted) heard_again(link);
   }
+  if (found == Found::silent && link.accusation && link.was_closed && now - link.broken_since >= answers_if_it_lives)
+    return accuse(*std::exchange(link.accusation, std::nullopt));
   if (found == Found::silent || link.peer > self_) return knock_again_later(link);
   Link& asking = open_link(link.peer, std::move(stream), Link::State::asking);
   asking.stream->send(static_cast<std::uint8_t>(Message::join), "");

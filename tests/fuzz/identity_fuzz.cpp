@@ -48,8 +48,9 @@ void run(std::string_view input) {
     (void)unasked_limit_of(ranks, {0, 0});
     for (const auto& cards : {std::optional<HostCards>(), std::optional(HostCards{"efa", 4, 100'000, true})})
       for (const Reach reach : {Reach::network, Reach::shared_memory, Reach::gpu_memory})
-        if (const auto choice = choose_machine(ranks, reach, cards))
-          require(check_machine(choice->machine).ok(), "a machine that is taken is sound");
+        for (const int second : {0, 1})
+          if (const auto choice = choose_machine(ranks, reach, {.node_of = {0, second}, .cards = cards}))
+            require(check_machine(choice->machine).ok(), "a machine that is taken is sound");
     (void)segment_of(ranks);
     (void)long_segment_of(ranks);
     (void)lent_segment_of(ranks, {0, 0});

@@ -36,7 +36,7 @@ def run(options, transport, limit, limited, words, must=None, user=None, more=No
             require(rank.exit_code == 0 or len(rank.errors()) == 1, f"rank {rank.number} reported {len(rank.errors())} errors")
         if any(rank.exit_code for rank in job.ranks):
             named = [error["rank"] for rank in job.ranks for error in rank.errors() if error["where"] != "start"]
-            require("fabric" in transport or all(rank in limited for rank in named),
+            require(all(rank in limited for rank in named),
                     f"{named} are at fault, not one of {limited}")
             require(any(word in text for word in words for text in texts), f"none of {words} is in any error")
             return "an error"

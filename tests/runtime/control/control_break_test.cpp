@@ -306,6 +306,26 @@ TEST(ControlBreak, WhoDoesNotAnswerAfterwardsIsGivenUpAfterTheSilenceThatIsAllow
   EXPECT_FALSE(failure->ended);
 }
 
+// A container that has ended takes its address along: its kernel closed the connection, and refuses nothing any more.
+TEST(ControlBreak, WhoseConnectionWasClosedAndWhoDoesNotAnswerHasEnded) {
+  BreakingWorld world(2);
+  world.log = Log(LogLevel::error, -1);
+  world.config.silence_timeout = patience;
+  world.start();
+  std::promise<void> stands, go_on;
+  world.plane(1).after(0ms, [&stands, until = go_on.get_future().share()] {
+    stands.set_value();
+    until.wait();
+  });
+  stands.get_future().wait();
+  ASSERT_EQ(::shutdown(connections_to(world.board, 0).front(), SHUT_RDWR), 0);
+  const auto failure = world.of(0).first();
+  go_on.set_value();
+  ASSERT_TRUE(failure.has_value());
+  EXPECT_EQ(failure->culprit, 1);
+  EXPECT_THAT(failure->text, testing::HasSubstr("died: its control connection closed without a goodbye"));
+}
+
 // The kernel would send again when the pause that it makes is over, which may be after the silence that is allowed.
 TEST(ControlBreak, AChildMakesANewConnectionWhereNothingPassesThroughTheOld) {
   BreakingWorld world(10);

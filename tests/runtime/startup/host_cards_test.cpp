@@ -155,7 +155,7 @@ TEST(HostCards, NoWordOfAnyRankMakesAMachineThatIsNone) {
     EXPECT_GE(cards->megabits, least_card_megabits);
     EXPECT_LE(cards->megabits, most_card_megabits);
     for (const Reach reach : {Reach::libfabric, Reach::shared_memory}) {
-      const auto choice = choose_machine(ranks, reach, cards);
+      const auto choice = choose_machine(ranks, reach, {.node_of = node_of, .libfabric = true, .cards = cards});
       ASSERT_TRUE(choice);
       EXPECT_TRUE(check_machine(choice->machine).ok()) << choice->reason;
     }

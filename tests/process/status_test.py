@@ -216,6 +216,8 @@ def stuck(options, transport):
     """All ranks inside a function of their own: no operation says that anything waits, so they are asked twice."""
     with Job(options.program, 2, transport) as job:
         serve(job)
+        for rank in job.ranks:  # libfabric may still be connecting, and who is stuck asks it nothing any more
+            rank.say("loop steps=3 sizes=4096")
         for rank in job.ranks:
             rank.say("stuck")
         job.wait_event("stuck", 30)

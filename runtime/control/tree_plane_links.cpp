@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "runtime/base/rank_list.hpp"
+#include "runtime/control/pulse.hpp"
 #include "runtime/control/tree_plane.hpp"
 
 // The control thread's side: links, messages, heartbeats, the end.
@@ -16,30 +17,6 @@ namespace {
 constexpr std::size_t most_failures = 65536;
 /// A link this far behind gets no more heartbeats and activities: they say nothing that it would not hear later.
 constexpr std::size_t busy_link_bytes = 64 * 1024;
-
-// A program that closes all descriptors that it did not open takes the loop's: no timer runs then any more, and no wait
-// lasts. Each turn of the loop begins with what is due, so that two in a row leave a pulse out only then, and not where
-// the process was stopped.
-class Pulse {
- public:
-  explicit Pulse(net::Loop& loop) : loop_(loop) { beat(); }
-  /// To be asked after every turn.
-  bool has_stopped() {
-    missed_ = std::chrono::steady_clock::now() - last_ > 3 * interval ? missed_ + 1 : 0;
-    return missed_ >= 2;
-  }
-
- private:
-  static constexpr auto interval = 1s;
-  void beat() {
-    last_ = std::chrono::steady_clock::now();
-    next_ = loop_.after(interval, [this] { beat(); });
-  }
-  net::Loop& loop_;
-  std::chrono::steady_clock::time_point last_;
-  std::shared_ptr<void> next_;
-  int missed_ = 0;
-};
 }  // namespace
 
 void TreePlane::run() {

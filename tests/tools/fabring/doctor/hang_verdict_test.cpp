@@ -4,7 +4,7 @@
 
 #include <gmock/gmock.h>
 
-#include "tools/fabring/status/job_text.hpp"
+#include "tests/tools/fabring/made_up_job.hpp"
 
 namespace fabring::tools {
 namespace {
@@ -12,58 +12,17 @@ namespace {
 using testing::HasSubstr;
 using testing::StartsWith;
 
-constexpr std::uint64_t patience = 5000;
-
-JobPicture job_of(int ranks) {
-  JobPicture job;
-  for (Rank rank = 0; rank < ranks; ++rank) {
-    RankPicture one;
-    one.rank = rank;
-    one.host = "host" + std::to_string(rank);
-    one.pid = 100 + rank;
-    one.answering = Answering::answered;
-    one.state = RankState();
-    one.state->rank = rank;
-    one.state->world = ranks;
-    one.state->communicators.push_back(
-        {1, "world", static_cast<std::uint32_t>(ranks), 6, "allreduce(4 x float32, sum, ring)", 0, ""});
-    job.ranks.push_back(one);
-  }
-  return job;
-}
-
-/// The rank is in the next allreduce, in which nothing has moved for `stuck_ms`.
+/// The rank is in the next allreduce on 'world'.
 OperationState& enter(RankPicture& rank, std::uint64_t stuck_ms, std::vector<PeerState> peers) {
   rank.state->communicators[0].called = 7;
-  OperationState operation;
-  operation.communicator = 1;
-  operation.sequence = 7;
-  operation.call = "allreduce(1024 x float32, sum, ring)";
-  operation.phase = OperationPhase::running;
-  operation.begun_ms = operation.stuck_ms = stuck_ms;
-  operation.peers = std::move(peers);
-  rank.state->operations.push_back(operation);
-  return rank.state->operations.back();
+  return is_in(rank, 1, 7, "allreduce(1024 x float32, sum, ring)", stuck_ms, std::move(peers));
 }
 
-/// The rank is in a send or receive on 'world'. `sequence`: the two sides have met, or the send is announced.
-OperationState& message(RankPicture& rank, const char* call, std::uint64_t stuck_ms, std::vector<PeerState> peers,
-                        OperationPhase phase, std::uint32_t sequence) {
-  OperationState operation;
-  operation.communicator = 1;
-  operation.sequence = sequence;
-  operation.call = call;
-  operation.phase = phase;
-  operation.begun_ms = operation.stuck_ms = stuck_ms;
-  operation.peers = std::move(peers);
-  rank.state->operations.push_back(operation);
-  return rank.state->operations.back();
+/// Another communicator of these two, by which the rank waits in a first allreduce for the other.
+void enter_pair(RankPicture& rank, const char* label, std::uint64_t id, std::uint64_t stuck_ms, Rank other) {
+  rank.state->communicators.push_back({id, label, 2, 1, "", 0, ""});
+  is_in(rank, id, 1, "allreduce(1024 x float32, sum, ring)", stuck_ms, {awaits(other)});
 }
-
-constexpr auto running = OperationPhase::running;
-constexpr auto waiting = OperationPhase::waiting;
-
-PeerState awaits(Rank rank) { return {rank, 0, 8, 0, 8, 1, true}; }
 
 TEST(HangVerdict, AHealthyJobIsFine) {
   JobPicture job = job_of(3);
@@ -121,19 +80,6 @@ TEST(HangVerdict, WhoOnlyHasReceivesThereIsNoLinkThatFails) {
   EXPECT_EQ(findings[0].id, "hang.link");
   EXPECT_THAT(findings[0].where, StartsWith("rank 1 "));
   EXPECT_THAT(findings[0].what, HasSubstr("messages of rank 0 (host host0, pid 100): 3 of 8 received, 3 sent, 1 in"));
-}
-
-/// Another communicator of these two, by which the rank waits in a first allreduce for the other.
-void enter_pair(RankPicture& rank, const char* label, std::uint64_t id, std::uint64_t stuck_ms, Rank other) {
-  rank.state->communicators.push_back({id, label, 2, 1, "", 0, ""});
-  OperationState operation;
-  operation.communicator = id;
-  operation.sequence = 1;
-  operation.call = "allreduce(1024 x float32, sum, ring)";
-  operation.phase = OperationPhase::running;
-  operation.begun_ms = operation.stuck_ms = stuck_ms;
-  operation.peers = {awaits(other)};
-  rank.state->operations.push_back(operation);
 }
 
 TEST(HangVerdict, OfARowOverOperationsOnlyItsEndIsNamedAndOnce) {
@@ -275,142 +221,6 @@ TEST(HangVerdict, OperationsThatAreNotListedAreNotCalledFine) {
   EXPECT_EQ(judge(job, patience).size(), 1u);
 }
 
-TEST(JobText, SaysHowManyCommunicatorsItLeavesOut) {
-  JobPicture job = job_of(1);
-  job.ranks[0].state->communicator_count = 13;
-  EXPECT_THAT(doing(job.ranks[0]), HasSubstr("and 12 more communicators"));
-  job.ranks[0].state->communicator_count = 1;
-  EXPECT_THAT(doing(job.ranks[0]), testing::Not(HasSubstr("more communicator")));
-}
-
-TEST(HangMessages, ThatDifferInTheirTagsAreNamedOnceWithBothSides) {
-  JobPicture job = job_of(2);
-  message(job.ranks[0], "send(1000000 x float32, to 1, tag 1)", 9000, {awaits(1)}, running, 1);
-  message(job.ranks[1], "recv(1000000 x float32, from 0, tag 2)", 8000, {awaits(0)}, waiting, 0);
-  const Findings findings = judge(job, patience);
-  ASSERT_EQ(findings.size(), 1u);
-  EXPECT_EQ(findings[0].id, "hang.mismatch");
-  EXPECT_EQ(findings[0].severity, Severity::critical);
-  EXPECT_THAT(findings[0].what, HasSubstr("tags differ"));
-  EXPECT_THAT(findings[0].what, HasSubstr("to 1, tag 1)"));
-  EXPECT_THAT(findings[0].what, HasSubstr("from 0, tag 2)"));
-}
-
-TEST(HangMessages, ThatHaveMetAndDoNotArriveAreALink) {
-  JobPicture job = job_of(2);
-  message(job.ranks[0], "send(1000000 x float32, to 1, tag 1)", 9000, {{1, 3, 8, 0, 0, 2, true, 2}}, running, 1);
-  message(job.ranks[1], "recv(1000000 x float32, from 0, tag 1)", 8000, {{0, 0, 0, 1, 8, 1, true}}, running, 1);
-  const Findings findings = judge(job, patience);
-  ASSERT_EQ(findings.size(), 1u);
-  EXPECT_EQ(findings[0].id, "hang.link");
-  EXPECT_EQ(findings[0].severity, Severity::critical);
-  EXPECT_THAT(findings[0].where, StartsWith("rank 1 "));
-  EXPECT_THAT(findings[0].what, HasSubstr("messages of rank 0 (host host0, pid 100): 1 of 8 received, 3 sent, 2 in"));
-}
-
-TEST(HangMessages, ASenderThatIsDoneWithWhatItsReceiverWaitsForIsALinkToo) {
-  JobPicture job = job_of(2);
-  message(job.ranks[1], "recv(1000000 x float32, from 0, tag 1)", 8000, {{0, 0, 0, 7, 8, 1, true}}, running, 5);
-  const Findings findings = judge(job, patience);
-  ASSERT_EQ(findings.size(), 1u);
-  EXPECT_EQ(findings[0].id, "hang.link");
-  EXPECT_THAT(findings[0].what, HasSubstr("7 of 8 received, and that rank is done with it"));
-}
-
-TEST(HangMessages, AnAnnouncementThatDoesNotComeIsALink) {
-  JobPicture job = job_of(3);
-  message(job.ranks[2], "send(1000000 x float32, to 1, tag 4)", 9000, {awaits(1)}, running, 1);
-  message(job.ranks[1], "recv(1000000 x float32, from anybody, any tag)", 9500, {}, waiting, 0);
-  const Findings findings = judge(job, patience);
-  ASSERT_EQ(findings.size(), 1u);
-  EXPECT_EQ(findings[0].id, "hang.link");
-  EXPECT_THAT(findings[0].what, HasSubstr("to 1, tag 4) of rank 2"));
-}
-
-TEST(HangMessages, AReceiveFromAnybodyThatNobodyServesIsNotFine) {
-  JobPicture job = job_of(3);
-  message(job.ranks[0], "recv(4 x float32, from anybody, tag 3)", 9000, {}, waiting, 0);
-  const Findings findings = judge(job, patience);
-  ASSERT_EQ(findings.size(), 1u);
-  EXPECT_EQ(findings[0].id, "hang.standing");
-  EXPECT_EQ(findings[0].severity, Severity::warning);
-  EXPECT_THAT(findings[0].what, HasSubstr("no rank that answered is in a send to it"));
-}
-
-TEST(HangMessages, AReceiveFromAnotherRankIsNoOtherSide) {
-  JobPicture job = job_of(3);
-  message(job.ranks[0], "send(1000000 x float32, to 1, tag 1)", 9000, {awaits(1)}, running, 1);
-  message(job.ranks[1], "recv(1000000 x float32, from 2, tag 1)", 100, {awaits(2)}, waiting, 0);
-  const Findings findings = judge(job, patience);
-  ASSERT_EQ(findings.size(), 1u);
-  EXPECT_EQ(findings[0].id, "hang.never_entered");
-  EXPECT_THAT(findings[0].where, StartsWith("rank 1 "));
-}
-
-TEST(HangMessages, OfAPipelineOnlyItsEndIsNamed) {
-  JobPicture job = job_of(4);
-  message(job.ranks[0], "send(1000000 x float32, to 1, tag 1)", 9000, {awaits(1)}, running, 1);
-  message(job.ranks[1], "send(1000000 x float32, to 2, tag 1)", 9000, {awaits(2)}, running, 1);
-  message(job.ranks[2], "recv(1000000 x float32, from 3, tag 1)", 9000, {awaits(3)}, waiting, 0);
-  const Findings findings = judge(job, patience);
-  ASSERT_EQ(findings.size(), 1u);
-  EXPECT_EQ(findings[0].id, "hang.never_entered");
-  EXPECT_THAT(findings[0].where, StartsWith("rank 3 "));
-}
-
-TEST(HangMessages, OfARankThatReceivesNothingOneMessageIsTold) {
-  JobPicture job = job_of(3);
-  message(job.ranks[0], "send(1000000 x float32, to 2, tag 1)", 9000, {awaits(2)}, running, 1);
-  message(job.ranks[0], "send(1000000 x float32, to 2, tag 2)", 9000, {awaits(2)}, running, 2);
-  message(job.ranks[1], "send(1000000 x float32, to 2, tag 1)", 9000, {awaits(2)}, running, 1);
-  const Findings findings = judge(job, patience);
-  ASSERT_EQ(findings.size(), 1u);
-  EXPECT_EQ(findings[0].id, "hang.never_entered");
-  EXPECT_THAT(findings[0].what, HasSubstr("nor the other side of 2 more messages that stand still"));
-}
-
-TEST(HangMessages, SendsInACircleNameAllThatAreInIt) {
-  JobPicture job = job_of(3);
-  message(job.ranks[0], "send(1000000 x float32, to 1, tag 1)", 9000, {awaits(1)}, running, 1);
-  message(job.ranks[1], "send(1000000 x float32, to 0, tag 1)", 9000, {awaits(0)}, running, 1);
-  message(job.ranks[2], "recv(1000000 x float32, from 0, tag 2)", 9000, {awaits(0)}, waiting, 0);
-  const Findings findings = judge(job, patience);
-  ASSERT_EQ(findings.size(), 1u) << "2 waits for one of the circle, and is not in it";
-  EXPECT_EQ(findings[0].id, "hang.order");
-  EXPECT_EQ(findings[0].severity, Severity::critical);
-  EXPECT_THAT(findings[0].what,
-              HasSubstr("rank 0 (host host0, pid 100) has waited 9.0 s for rank 1, in send #1 on 'world'"));
-  EXPECT_THAT(findings[0].what, HasSubstr("rank 1 (host host1, pid 101) has waited 9.0 s for rank 0"));
-  EXPECT_THAT(findings[0].what, testing::Not(HasSubstr("rank 2")));
-}
-
-TEST(HangMessages, TheOtherSideThatWasCalledAMomentAgoIsNoCause) {
-  JobPicture job = job_of(2);
-  message(job.ranks[0], "send(1000000 x float32, to 1, tag 1)", 9000, {awaits(1)}, running, 1);
-  message(job.ranks[1], "recv(1000000 x float32, from 0, any tag)", 10, {awaits(0)}, waiting, 0);
-  const Findings findings = judge(job, patience);
-  ASSERT_EQ(findings.size(), 1u);
-  EXPECT_EQ(findings[0].id, "hang.standing");
-}
-
-TEST(HangMessages, ASendThatHasMetAnotherReceiveIsNotTheOtherSide) {
-  JobPicture job = job_of(2);  // the first of two receives has met the only send
-  message(job.ranks[0], "send(1000000 x float32, to 1, tag 1)", 100, {awaits(1)}, running, 1);
-  message(job.ranks[1], "recv(1000000 x float32, from 0, tag 1)", 100, {awaits(0)}, running, 1);
-  message(job.ranks[1], "recv(1000000 x float32, from 0, tag 1)", 9000, {awaits(0)}, waiting, 0);
-  const Findings findings = judge(job, patience);
-  ASSERT_EQ(findings.size(), 1u);
-  EXPECT_EQ(findings[0].id, "hang.never_entered");
-  EXPECT_THAT(findings[0].where, StartsWith("rank 0 "));
-}
-
-TEST(HangMessages, WhatDoesNotStandStillIsFine) {
-  JobPicture job = job_of(2);
-  message(job.ranks[0], "send(1000000 x float32, to 1, tag 1)", 900, {awaits(1)}, running, 1);
-  message(job.ranks[1], "recv(1000000 x float32, from anybody, tag 2)", 900, {}, waiting, 0);
-  EXPECT_EQ(judge(job, patience)[0].severity, Severity::ok);
-}
-
 TEST(HangVerdict, ADriverThatIsBusyForAMomentIsNoCause) {
   JobPicture job = job_of(2);
   job.ranks[1].state->driver = Driver::unheard;
@@ -513,47 +323,11 @@ TEST(HangVerdict, AllThatAreStoppedAreNamed) {
   EXPECT_THAT(all, HasSubstr("the same of ranks 9-12"));
 }
 
-JobPicture large_job() {
-  JobPicture job = job_of(40);
-  job.ranks[5].state->communicators[0].failed = static_cast<std::uint8_t>(ErrorCode::peer_lost);
-  job.ranks[5].state->communicators[0].failure = "rank 39 died";
-  job.ranks[6].state->driver = Driver::unheard;
-  job.ranks[6].state->operation_count = 3;
-  job.ranks[7].state->leaving = true;
-  return job;
-}
-
-TEST(JobText, OfALargeJobTellsFailuresWhoIsUnheardAndWhoLeaves) {
-  const JobPicture job = large_job();
-  const std::string text = job_text(job);
-  EXPECT_THAT(text, HasSubstr("rank 5: 'world' has failed: rank 39 died"));
-  EXPECT_THAT(text, HasSubstr("rank 6: in 3 operations; the thread that drives them does not come round"));
-  EXPECT_THAT(text, HasSubstr("rank 7: leaving the job; 6 called on 'world'"));
-  EXPECT_THAT(text, HasSubstr("ranks 0-4 and 8-39: outside Fabring; 6 called on 'world'"));
-}
-
 TEST(HangVerdict, WhatIsNotKnownIsNotFine) {
   JobPicture job = job_of(2);
   job.ranks[1].answering = Answering::unknown;
   job.ranks[1].state.reset();
   EXPECT_EQ(judge(job, patience)[0].severity, Severity::not_checked);
-}
-
-TEST(JobText, TellsWhatTheRankThatHoldsMostHolds) {
-  JobPicture job = job_of(3);
-  EXPECT_THAT(job_text(job), testing::Not(HasSubstr("memory of")));
-  job.ranks[0].state->memory = MemoryAccount{.peers = 2, .posted = 1 << 20};
-  job.ranks[1].state->memory = MemoryAccount{.peers = 2, .posted = 1 << 20, .scratch = 2 << 20};
-  EXPECT_THAT(job_text(job),
-              HasSubstr("memory of rank 1 (host host1, pid 101), which holds most: 3.0 MiB held; for 2\n"));
-}
-
-TEST(JobText, TellsHowManyStrangersCameAndToWhomMost) {
-  JobPicture job = job_of(3);
-  EXPECT_THAT(job_text(job), testing::Not(HasSubstr("strangers")));
-  job.ranks[0].state->strangers = 2;
-  job.ranks[2].state->strangers = 5;
-  EXPECT_THAT(job_text(job), HasSubstr("  connections of strangers turned away: 7, of which 5 by rank 2 (host host2,"));
 }
 
 }  // namespace

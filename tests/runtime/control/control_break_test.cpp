@@ -8,7 +8,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <future>
 #include <random>
 #include <set>
 #include <utility>
@@ -137,12 +136,7 @@ TEST(ControlBreak, AParentThatWasSilentIsNotAnyMoreWhenItTakesItsChildBack) {
   world.options.heartbeat = 20ms;
   world.options.note_silence_after = 200ms;
   world.start();
-  std::promise<void> stands, go_on;
-  world.plane(0).after(0ms, [&stands, until = go_on.get_future().share()] {
-    stands.set_value();
-    until.wait();
-  });
-  stands.get_future().wait();
+  StandingStill standing(world.plane(0));
   const auto is_silent = [&](bool silent) {
     const auto end = steady_clock::now() + patience;
     while ((world.plane(1).silent_for(0) > 0ms) != silent && steady_clock::now() < end) std::this_thread::yield();
@@ -150,7 +144,7 @@ TEST(ControlBreak, AParentThatWasSilentIsNotAnyMoreWhenItTakesItsChildBack) {
   };
   const int copy = world.break_unnoticed(0);
   EXPECT_TRUE(is_silent(true));
-  go_on.set_value();
+  standing.go_on();
   EXPECT_TRUE(world.has_joined_again());
   EXPECT_FALSE(is_silent(false));
   ::close(copy);
@@ -226,18 +220,13 @@ TEST_P(StandsStill, AndItsConnectionIsResetMeanwhileButItIsNotLost) {
   world.options.note_silence_after = 1500ms;
   world.config.silence_timeout = patience;
   world.start();
-  std::promise<void> stands, go_on;
-  world.plane(still).after(0ms, [&stands, until = go_on.get_future().share()] {
-    stands.set_value();
-    until.wait();
-  });
-  stands.get_future().wait();
+  StandingStill standing(world.plane(still));
   reset(connections_to(world.board, 0).front());
   const auto end = steady_clock::now() + patience;
   const auto is_silent = [&] { return world.plane(1 - still).silent_for(still) > 0ms; };
   while (!is_silent() && world.of(1 - still).count() == 0 && steady_clock::now() < end) std::this_thread::yield();
   EXPECT_TRUE(is_silent());
-  go_on.set_value();
+  standing.go_on();
   EXPECT_TRUE(world.has_joined_again());
   while (is_silent() && steady_clock::now() < end) std::this_thread::yield();
   EXPECT_FALSE(is_silent());
@@ -289,17 +278,12 @@ TEST(ControlBreak, WhoDoesNotAnswerAfterwardsIsGivenUpAfterTheSilenceThatIsAllow
   world.options.note_silence_after = 500ms;
   world.config.silence_timeout = 3s;
   world.start();
-  std::promise<void> stands, go_on;
-  world.plane(1).after(0ms, [&stands, until = go_on.get_future().share()] {
-    stands.set_value();
-    until.wait();
-  });
-  stands.get_future().wait();
+  StandingStill standing(world.plane(1));
   const auto since = steady_clock::now();
   reset(connections_to(world.board, 0).front());
   const auto failure = world.of(0).first();
   EXPECT_GE(steady_clock::now() - since, 2s);
-  go_on.set_value();
+  standing.go_on();
   ASSERT_TRUE(failure.has_value());
   EXPECT_EQ(failure->culprit, 1);
   EXPECT_THAT(failure->text, testing::HasSubstr("has been silent for 3 s (FABRING_SILENCE_TIMEOUT)"));
@@ -312,15 +296,10 @@ TEST(ControlBreak, WhoseConnectionWasClosedAndWhoDoesNotAnswerHasEnded) {
   world.log = Log(LogLevel::error, -1);
   world.config.silence_timeout = patience;
   world.start();
-  std::promise<void> stands, go_on;
-  world.plane(1).after(0ms, [&stands, until = go_on.get_future().share()] {
-    stands.set_value();
-    until.wait();
-  });
-  stands.get_future().wait();
+  StandingStill standing(world.plane(1));
   ASSERT_EQ(::shutdown(connections_to(world.board, 0).front(), SHUT_RDWR), 0);
   const auto failure = world.of(0).first();
-  go_on.set_value();
+  standing.go_on();
   ASSERT_TRUE(failure.has_value());
   EXPECT_EQ(failure->culprit, 1);
   EXPECT_THAT(failure->text, testing::HasSubstr("died: its control connection closed without a goodbye"));

@@ -135,17 +135,13 @@ TEST(ControlRepair, QuestionsAndLettersGoTheNewWay) {
 TEST(ControlRepair, AParentThatIsStoppedAndComesBackIsNotLost) {
   World world(12);
   world.start();
-  std::promise<void> stands, go_on;
-  world.plane(1).after(0ms, [&stands, until = go_on.get_future().share()] {
-    stands.set_value();
-    until.wait();
-  });
-  stands.get_future().wait();  // else some have it as their parent already, and hear nothing until they give it up
+  // Before rank 0 is killed, else some have rank 1 as their parent already, and hear nothing until they give it up.
+  StandingStill standing(world.plane(1));
   world.kill(0);
   world.plane(5).report(abort_of_group());
   const std::set<Rank> all{0, -static_cast<Rank>(group)};
   for (Rank rank = 2; rank < 9; ++rank) EXPECT_EQ(told(world, rank, 2), all) << rank;
-  go_on.set_value();
+  standing.go_on();
   expect_all_told(world, {0}, {0});
   world.each([&](Rank rank) {
     if (rank == 0) return;
@@ -158,15 +154,10 @@ TEST(ControlRepair, AParentThatIsStoppedAndComesBackIsNotLost) {
 TEST(ControlRepair, WhoLosesItsParentAndAChildAtOnceIsBackWithAllBelowIt) {
   World world(25);
   world.start();
-  std::promise<void> stands, go_on;
-  world.plane(2).after(0ms, [&stands, until = go_on.get_future().share()] {
-    stands.set_value();
-    until.wait();
-  });
-  stands.get_future().wait();
+  StandingStill standing(world.plane(2));
   world.kill(0);
   world.kill(17);
-  go_on.set_value();
+  standing.go_on();
   world.plane(1).report(abort_of_group());
   expect_all_told(world, {0, 17}, {0, 17});
 }

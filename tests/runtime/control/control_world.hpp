@@ -6,12 +6,14 @@
 #include <chrono>
 #include <condition_variable>
 #include <functional>
+#include <future>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "runtime/control/tree_plane.hpp"
@@ -145,6 +147,28 @@ struct World {
   Board board;
   std::vector<Heard> heard;
   std::vector<std::unique_ptr<ControlPlane>> planes;
+};
+
+/// The control thread of a rank stands still, as if its process were stopped, until go_on() or the end of this.
+class StandingStill {
+ public:
+  explicit StandingStill(ControlPlane& plane) {
+    plane.after(0ms, [this, until = go_on_.get_future().share()] {
+      stands_.set_value();
+      until.wait();
+    });
+    stands_.get_future().wait();
+  }
+  ~StandingStill() { go_on(); }
+  StandingStill(const StandingStill&) = delete;
+  StandingStill& operator=(const StandingStill&) = delete;
+  void go_on() {
+    if (!std::exchange(goes_on_, true)) go_on_.set_value();
+  }
+
+ private:
+  std::promise<void> stands_, go_on_;
+  bool goes_on_ = false;
 };
 
 }  // namespace fabring::testing_support

@@ -45,31 +45,35 @@ class Reaching final : public ForwardingEndpoint {
   std::string device_path() const override { return "directly"; }
 };
 
-// Without its descriptor it would work, and wait for ever where it ends.
-TEST(JointOfFiles, TheSoftLimitOnOpenFilesIsRaisedWhereItIsInTheWay) {
+/// Of rank 0.
+struct Parts {
+  Result<std::unique_ptr<shm::ShmEndpoint>> local;
+  Result<std::unique_ptr<Endpoint>> network;
+};
+
+Parts parts_of(int world_size) {
   EndpointOptions options;
-  options.world_size = 2;
+  options.world_size = world_size;
   options.bind_address = "127.0.0.1";
   options.job_nonce = 7;
-  auto local = shm::ShmEndpoint::open(options);
-  auto network = make_tcp_transport()->open(options);
-  ASSERT_TRUE(local && network);
+  return {shm::ShmEndpoint::open(options), make_tcp_transport()->open(options)};
+}
+
+// Without its descriptor it would work, and wait for ever where it ends.
+TEST(JointOfFiles, TheSoftLimitOnOpenFilesIsRaisedWhereItIsInTheWay) {
+  Parts parts = parts_of(2);
+  ASSERT_TRUE(parts.local && parts.network);
   const tests::NoMoreFilesForNow none;
-  auto joint = make_joint_endpoint(std::move(*local), std::move(*network), {true, false});
+  auto joint = make_joint_endpoint(std::move(*parts.local), std::move(*parts.network), {true, false});
   ASSERT_TRUE(joint) << joint.error().message();
   joint->reset();
 }
 
 TEST(JointOfGpus, MemoryIsAdmittedForPeersOfTheNetworkAndNotForNeighbours) {
-  EndpointOptions options;
-  options.world_size = 3;
-  options.bind_address = "127.0.0.1";
-  options.job_nonce = 7;
-  auto local = shm::ShmEndpoint::open(options);
-  auto network = make_tcp_transport()->open(options);
-  ASSERT_TRUE(local && network);
-  const auto joint =
-      make_joint_endpoint(std::move(*local), std::make_unique<Reaching>(std::move(*network)), {true, true, false});
+  Parts parts = parts_of(3);
+  ASSERT_TRUE(parts.local && parts.network);
+  const auto joint = make_joint_endpoint(std::move(*parts.local), std::make_unique<Reaching>(std::move(*parts.network)),
+                                         {true, true, false});
   ASSERT_TRUE(joint) << joint.error().message();
   const std::byte memory[16] = {};
   const Rank far[] = {2}, near[] = {1}, both[] = {1, 2};
@@ -83,14 +87,9 @@ TEST(JointOfGpus, MemoryIsAdmittedForPeersOfTheNetworkAndNotForNeighbours) {
 }
 
 void close_and_end() {
-  EndpointOptions options;
-  options.world_size = 2;
-  options.bind_address = "127.0.0.1";
-  options.job_nonce = 7;
-  auto local = shm::ShmEndpoint::open(options);
-  auto network = make_tcp_transport()->open(options);
-  ASSERT_TRUE(local && network);
-  auto joint = make_joint_endpoint(std::move(*local), std::move(*network), {true, false});
+  Parts parts = parts_of(2);
+  ASSERT_TRUE(parts.local && parts.network);
+  auto joint = make_joint_endpoint(std::move(*parts.local), std::move(*parts.network), {true, false});
   ASSERT_TRUE(joint) << joint.error().message();
   tests::close_all_files();
   joint->reset();

@@ -34,6 +34,12 @@ bool is_exchange(Collective collective, int ranks) {
                         collective == Collective::all_gather);
 }
 
+// A vector that two ranks exchange, of a length at which a message less to wait for is worth more than a longer one.
+bool is_short_exchange(Collective collective, int ranks, std::uint64_t bytes, const TilingRules& rules) {
+  constexpr std::uint64_t longest = std::uint64_t{2} << 20;
+  return ranks == 2 && collective == Collective::alltoall && bytes > rules.pair_vector_bytes && bytes <= longest;
+}
+
 // What two ranks send each other and only move is copied once more if it lands: how many times shorter it has to be. 0:
 // all of it waits for grants, as what goes one way does, whose receiver has nothing to send back.
 std::size_t moved_share_of_landing(Collective collective, int ranks) {
@@ -79,7 +85,7 @@ TilingRules rules_by_size(const TilingRules& rules, Collective collective, std::
     own.eager_bytes = std::max(own.landing_bytes, rules.eager_bytes);
     own.eager_in_tiles_bytes = longest_eager(rules, 2);
   }
-  if (rules.pair_bytes != 0 && is_exchange(collective, ranks)) {
+  if (rules.pair_bytes != 0 && (is_exchange(collective, ranks) || is_short_exchange(collective, ranks, bytes, rules))) {
     const bool by_records = bytes <= rules.pair_vector_bytes;
     if (!by_records) own.pair_bytes = 0;
     own.segment_bytes = by_records ? rules.pair_bytes : segment_of_pair;
@@ -102,6 +108,12 @@ TilingRules rules_by_size(const TilingRules& rules, Collective collective, std::
 }
 
 }  // namespace
+
+bool is_readable(Collective collective, std::string_view algorithm, int ranks) {
+  const bool sends_as_much =
+      collective == Collective::all_gather || collective == Collective::alltoall || collective == Collective::scatter;
+  return sends_as_much && !is_passed_on(collective, algorithm, ranks);
+}
 
 TilingRules rules_through_loopback(TilingRules rules, int ranks) {
   if (ranks > most_ranks_of_long_messages) return rules;

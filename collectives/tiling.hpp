@@ -82,6 +82,11 @@ TilingRules rules_for(const TilingRules& rules, Collective collective, std::stri
 /// The rules with messages short enough that those of all ranks fit into scratch memory, where they are kept there.
 TilingRules for_kept_messages(TilingRules rules, Collective collective, std::string_view algorithm, int ranks);
 
+/// Does a sender's time count as much as its receiver's, so that the receiver may read a message where it lies if that
+/// is less work for both together (Endpoint::post_readable_send)? Where all ranks send each other at once, or one sends
+/// to all others, and nobody reduces or passes on. What one rank has from all others it would read one by one.
+bool is_readable(Collective collective, std::string_view algorithm, int ranks);
+
 /// Into how many tiles `count` elements are cut, if a message is as long as `message_bytes` for each element of its
 /// tile.
 std::size_t tile_count(double message_bytes, std::size_t count, const TilingRules& rules);

@@ -117,6 +117,12 @@ class Endpoint {
   /// Sends `from` to the receive that `peer` posted under `slot`. Completes when the bytes may be reused.
   virtual Post post_send(Rank peer, Slot slot, std::span<const std::byte> from, std::uint64_t context) = 0;
 
+  /// The same where the sender's time counts as much as the receiver's: the peer may read the bytes itself, where that
+  /// takes less time than to copy them to it, and it from there.
+  virtual Post post_readable_send(Rank peer, Slot slot, std::span<const std::byte> from, std::uint64_t context) {
+    return post_send(peer, slot, from, context);
+  }
+
   // Ahead. A message for several peers that is made part by part can be written to where they will read it while each
   // part is in a cache, before it is posted.
   /// Writes bytes [begin, end) of `message` for all receives in `to` that it can reach, and says which. Parts follow

@@ -9,6 +9,7 @@
 #include <span>
 
 #include "fabring/types.hpp"
+#include "runtime/base/copy_bytes.hpp"
 
 namespace fabring {
 
@@ -19,6 +20,14 @@ struct FastMessage {
   Head head{};
   std::span<const std::byte> payload;  ///< the peer's memory, aligned to 16 bytes (8 if lent); valid until pop()
   bool lent = false;  ///< the payload lies where its sender has it, which may take it back: is_intact()
+  /// It lies where this process cannot read it: bring() or fetch() it. `payload` has its length, and no address.
+  bool is_away() const { return payload.data() == nullptr && !payload.empty(); }
+};
+
+/// What a payload may be lent for.
+struct LoanTerms {
+  bool answerable = false;  ///< the peer's answer() may take its place
+  bool readable = false;    ///< as Endpoint::post_readable_send()
 };
 
 /// The way to one peer and back. Lives as long as its FastMessages.
@@ -29,12 +38,12 @@ class FastPeer {
   /// Copies the message out; the peer sees it at once if it is awake, else after FastMessages::deliver(). False: no
   /// room now, or not met yet; poll() and try again. To a peer that is lost nothing is sent, and it is true.
   virtual bool put(const FastMessage::Head& head, std::span<const std::byte> payload) = 0;
-  /// The same, but the payload stays where it is, in memory of Endpoint::mapped_memory(), and must stay as it is until
-  /// is_back(loan). `answerable`: unless the peer's answer() takes its place. False: no room now, or it cannot be lent;
-  /// put() it.
-  virtual bool lend(const FastMessage::Head& head, std::span<const std::byte> payload, bool answerable,
+  /// The same, but the payload stays where it is, and must stay as it is until is_back(loan), unless the peer's
+  /// answer() takes its place. False: no room now, it cannot be lent (as it is not in Endpoint::mapped_memory()), or it
+  /// is quicker not to; put() it.
+  virtual bool lend(const FastMessage::Head& head, std::span<const std::byte> payload, LoanTerms terms,
                     std::uint32_t& loan) {
-    (void)head, (void)payload, (void)answerable, (void)loan;
+    (void)head, (void)payload, (void)terms, (void)loan;
     return false;
   }
   /// Where an answer to the oldest message that came may be written, as long as its payload and in its place, which
@@ -53,11 +62,24 @@ class FastPeer {
   virtual bool front(FastMessage& message) = 0;
   /// Looks for one so many times, one after the other; true as soon as front() has something to say.
   virtual bool await(std::uint32_t looks) = 0;
+  /// Copies the payload of the message at the front, as front() said it, to where it belongs. False: it cannot be
+  /// read; it will come again, and until then front() has nothing.
+  virtual bool bring(const FastMessage& message, std::byte* to);
+  /// A payload that is_away(), to memory of this rank, until pop(); empty where bring() is false.
+  virtual std::span<const std::byte> fetch(const FastMessage& message) {
+    (void)message;
+    return {};
+  }
   /// What was read of it is what was lent. False: the peer took it back before, and is lost.
   virtual bool is_intact() { return true; }
   /// That one has been used.
   virtual void pop() = 0;
 };
+
+inline bool FastPeer::bring(const FastMessage& message, std::byte* to) {
+  copy_bytes(to, message.payload.data(), message.payload.size());
+  return true;
+}
 
 class FastMessages {
  public:

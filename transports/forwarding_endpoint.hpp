@@ -23,6 +23,9 @@ class ForwardingEndpoint : public Endpoint {
                    std::size_t end) override {
     inner_->write_ahead(to, message, begin, end);
   }
+  Post post_readable_send(Rank peer, Slot slot, std::span<const std::byte> from, std::uint64_t context) override {
+    return inner_->post_readable_send(peer, slot, from, context);
+  }
   Post post_written(Rank peer, Slot slot, std::span<const std::byte> from, std::uint64_t context) override {
     return inner_->post_written(peer, slot, from, context);
   }

@@ -227,18 +227,19 @@ void Transfer::forget(Rank rank) {
   peer.arrived.clear();
 }
 
-Post Transfer::send_block(Rank peer, Slot slot, std::span<const std::byte> from, std::uint64_t cookie, bool written) {
+Post Transfer::send_block(Rank peer, Slot slot, std::span<const std::byte> from, std::uint64_t cookie, SendAs as) {
   Operation* operation = take_operation();
   operation->peer = peer;
   operation->cookie = cookie;
   const auto context = reinterpret_cast<std::uint64_t>(operation);
-  const Post post =
-      written ? endpoint_.post_written(peer, slot, from, context) : endpoint_.post_send(peer, slot, from, context);
+  const Post post = as == SendAs::written    ? endpoint_.post_written(peer, slot, from, context)
+                    : as == SendAs::readable ? endpoint_.post_readable_send(peer, slot, from, context)
+                                             : endpoint_.post_send(peer, slot, from, context);
   if (post == Post::again) {
     free_operation(operation);
   } else {
     payload_sent_ += from.size();
-    written_ahead_ += written ? 1 : 0;
+    written_ahead_ += as == SendAs::written ? 1 : 0;
   }
   return post;
 }

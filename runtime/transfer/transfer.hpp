@@ -36,10 +36,18 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/base/copy_bytes.hpp"
 #include "runtime/transfer/wire.hpp"
 #include "transports/endpoint.hpp"
 
 namespace fabring {
+
+/// How a block is sent.
+enum class SendAs : std::uint8_t {
+  any,
+  readable,  ///< Endpoint::post_readable_send
+  written,   ///< by write_ahead(), all of it
+};
 
 /// Who gets what Transfer receives.
 class TransferListener {
@@ -89,9 +97,9 @@ class Transfer {
   /// Looks for the oldest record of this peer, valid until pop(); false if there is none.
   bool front(Rank peer, Record& record, std::span<const std::byte>& payload);
   void pop(Rank peer, std::size_t payload_bytes);
-  /// send_now() to a peer that is_fast(), of `payload` that lies in mapped memory and stays there: until is_back(peer,
-  /// loan) it must be as it is. `answerable`: but for an answer, which may take its place.
-  bool lend_fast(Rank peer, const Record& record, std::span<const std::byte> payload, bool answerable,
+  /// send_now() to a peer that is_fast(), of `payload` that stays where it lies: until is_back(peer, loan) it must be
+  /// as it is, but for what the terms allow.
+  bool lend_fast(Rank peer, const Record& record, std::span<const std::byte> payload, LoanTerms terms,
                  std::uint32_t& loan);
   bool is_back(Rank peer, std::uint32_t loan) const {
     return is_fast(peer) ? fast_peer(peer).is_back(loan) : is_written(peer, loan);
@@ -120,6 +128,14 @@ class Transfer {
   // The same to and from a peer that is_fast(), of a record of data whose head was made beforehand (DataHead).
   bool put_fast(Rank peer, const FastMessage::Head& head, std::span<const std::byte> payload);
   bool front_fast(Rank peer, FastMessage& message);
+  /// Copies the payload of what front() gave last, of any peer, to where it belongs. False: it cannot be read, and will
+  /// come again.
+  bool bring(Rank peer, const FastMessage& message, std::byte* to) {
+    if (is_fast(peer) && (message.payload.size() >= least_brought || message.is_away()))
+      return fast_peer(peer).bring(message, to);
+    copy_bytes(to, message.payload.data(), message.payload.size());
+    return true;
+  }
   /// Looks so many times whether front() has something.
   bool await_fast(Rank peer, std::uint32_t looks) { return fast_peer(peer).await(looks); }
   /// Hands it to the listener.
@@ -134,8 +150,7 @@ class Transfer {
   void next_turn() { looked_ = false; }
 
   /// Block operations: cookies come back by on_block. The slot was granted by the peer. `lent`: accepted, see Post.
-  /// `written`: by write_ahead(), all of it.
-  Post send_block(Rank peer, Slot slot, std::span<const std::byte> from, std::uint64_t cookie, bool written = false);
+  Post send_block(Rank peer, Slot slot, std::span<const std::byte> from, std::uint64_t cookie, SendAs as = SendAs::any);
   /// Endpoint::write_ahead, of a block for slots that were granted by peers that are all is_fast().
   void write_ahead(std::span<Ahead> to, std::span<const std::byte> block, std::size_t begin, std::size_t end) {
     endpoint_.write_ahead(to, block, begin, end);
@@ -182,6 +197,8 @@ class Transfer {
   std::uint64_t payload_bytes_received() const { return payload_received_; }
 
  private:
+  static constexpr std::size_t least_brought = 16 * 1024;  // shorter payloads are copied here: nobody measures them
+
   struct Parcel {
     explicit Parcel(std::size_t longest) : bytes(new (std::align_val_t{64}) std::byte[longest]) {}
     struct Free {

@@ -66,10 +66,10 @@ bool Transfer::put_fast(Rank rank, const FastMessage::Head& head, std::span<cons
   return true;
 }
 
-bool Transfer::lend_fast(Rank rank, const Record& record, std::span<const std::byte> payload, bool answerable,
+bool Transfer::lend_fast(Rank rank, const Record& record, std::span<const std::byte> payload, LoanTerms terms,
                          std::uint32_t& loan) {
   if (!peers_[rank]->waiting.empty() || !fits_fast(record)) return false;
-  if (!fast_peer(rank).lend(fast_head(record), payload, answerable, loan)) return false;
+  if (!fast_peer(rank).lend(fast_head(record), payload, terms, loan)) return false;
   to_deliver_ = true;
   payload_sent_ += payload.size();
   return true;
@@ -106,6 +106,10 @@ bool Transfer::front_fast(Rank rank, FastMessage& message) {
 bool Transfer::front_fast(Rank rank, Record& record, std::span<const std::byte>& payload) {
   FastMessage message;
   if (!front_fast(rank, message)) return false;
+  if (message.is_away()) {
+    message.payload = fast_peer(rank).fetch(message);
+    if (message.payload.empty()) return false;  // it will come again
+  }
   const auto read = record_of(message);
   if (!read) {
     broken(rank, "a small message that makes no sense");

@@ -15,8 +15,8 @@ LEFT_OUT = {
     "transports/joint/joint_endpoint.cpp": {"link_facts": OF_ONE_CARD},
     "transports/rails/rails_endpoint.hpp": {
         "link_facts": OF_ONE_CARD,
-        **dict.fromkeys(("write_ahead", "post_written", "post_cold_recv", "post_borrowing_recv", "give_back", "takes_tickets",
-                         "post_ticket", "post_recv_or_ticket", "refuse", "hand_over", "take_over", "memory", "mapped_memory",
+        **dict.fromkeys(("post_readable_send", "write_ahead", "post_written", "post_cold_recv", "post_borrowing_recv", "give_back",
+                         "takes_tickets", "post_ticket", "post_recv_or_ticket", "refuse", "hand_over", "take_over", "memory", "mapped_memory",
                          "fast_messages"), OF_SHARED_MEMORY),
     },
 }

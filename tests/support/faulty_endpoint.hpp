@@ -29,6 +29,9 @@ class FaultyEndpoint final : public ForwardingEndpoint {
   Post post_send(Rank peer, Slot slot, std::span<const std::byte> from, std::uint64_t context) override {
     return refuses() ? Post::again : inner().post_send(peer, slot, from, context);
   }
+  Post post_readable_send(Rank peer, Slot slot, std::span<const std::byte> from, std::uint64_t context) override {
+    return refuses() ? Post::again : inner().post_readable_send(peer, slot, from, context);
+  }
   Post post_written(Rank peer, Slot slot, std::span<const std::byte> from, std::uint64_t context) override {
     return refuses() ? Post::again : inner().post_written(peer, slot, from, context);
   }

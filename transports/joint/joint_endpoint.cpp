@@ -87,6 +87,9 @@ class JointEndpoint final : public Endpoint {
                    std::size_t end) override {
     local_->write_ahead(to, message, begin, end);
   }
+  Post post_readable_send(Rank peer, Slot slot, std::span<const std::byte> from, std::uint64_t context) override {
+    return at(peer).post_readable_send(peer, slot, from, context);
+  }
   Post post_written(Rank peer, Slot slot, std::span<const std::byte> from, std::uint64_t context) override {
     return at(peer).post_written(peer, slot, from, context);
   }

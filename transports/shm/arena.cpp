@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstring>
 #include <new>
+#include <random>
 
 namespace fabring::shm {
 namespace {
@@ -40,7 +41,9 @@ Arena::Arena(SharedMemory memory, std::size_t scratch_bytes, const ArenaSystem& 
       mapped_begin_(page() + scratch_bytes),
       scratch_(page(), scratch_bytes),
       mapped_(mapped_begin_, memory_.size() - mapped_begin_) {
-  new (memory_.data()) ArenaHeader{};
+  std::random_device random;
+  const std::uint64_t number = std::uint64_t{random()} << 32 | random();
+  new (memory_.data()) ArenaHeader{.sleeping = 0, .mark = {number, reinterpret_cast<std::uint64_t>(&header().mark)}};
   if (mapped_limit() == 0) return;
   // The program may fork, and its child read what was there; and a core file need not have the holes.
   (void)::madvise(memory_.data() + mapped_begin_, mapped_limit(), MADV_DOFORK);

@@ -3,7 +3,9 @@
 // is a line with its head and, if that is short, its payload; a longer payload fills the lines behind it. Whether a
 // line begins a message is told by its stamp, the last thing that is written. Payloads overwrite old stamps, so before
 // a sender publishes a message it sees to it that the line after it does not look like one. A payload in the program's
-// part of the sender's arena may stay there instead, until the receiver has passed the message's line. And a message
+// part of the sender's arena may stay there instead, until the receiver has passed the message's line; a long one also
+// in memory that nobody shares, which the receiver reads with the kernel's help (Intake). Where it cannot, it says so
+// (Channel::unread) and waits until its sender has put the payload into shared memory. And a message
 // may be answered by one whose payload has taken the place of its own: a line that two cores write and read by turns
 // goes from one to the other and back, where two lines would go back and forth each. It is not free until the answer
 // has been read.
@@ -11,13 +13,18 @@
 #include <algorithm>
 #include <cstring>
 #include <deque>
+#include <memory>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "runtime/base/copy_bytes.hpp"
 #include "transports/fast_messages.hpp"
+#include "transports/shm/common_copies.hpp"
+#include "transports/shm/intake.hpp"
 #include "transports/shm/layout.hpp"
 #include "transports/shm/shared_copy.hpp"
+#include "transports/shm/unshared_choice.hpp"
 
 namespace fabring::shm {
 
@@ -27,7 +34,7 @@ inline constexpr std::uint64_t loan_alignment = 8;  // of any element
 struct Loan {
   std::uint64_t offset = 0;  ///< in the sender's arena
   std::uint32_t answerable = 0;
-  std::uint32_t reserved = 0;
+  std::uint32_t unshared = 0;  ///< `offset` is an address in memory that the sender shares with nobody
 };
 static_assert(sizeof(Loan) == FastRing::inline_bytes);
 
@@ -42,7 +49,11 @@ static_assert(sizeof(AnswerPlace) == FastRing::inline_bytes);
 class FastOutbox {
  public:
   FastOutbox(const Pair& pair, bool upwards, const SharedCopy& copies = SharedCopy())
-      : channel_(&pair.channel(upwards)), lines_(pair.fast_lines(upwards)), ring_(pair.fast), copies_(copies) {}
+      : channel_(&pair.channel(upwards)),
+        lines_(pair.fast_lines(upwards)),
+        ring_(pair.fast),
+        copies_(copies),
+        choice_(*channel_) {}
 
   /// False: no room now.
   bool put(const FastMessage::Head& head, std::span<const std::byte> payload) {
@@ -75,17 +86,34 @@ class FastOutbox {
     if (!room_for(2)) return false;
     forget_what_is_back();
     if (place != nullptr) places_.push_back({line_, {place, bytes}});
-    FastLine& first = at(line_);
-    first.bytes = bytes | FastRing::lent;
-    first.head = head;
-    const Loan told{offset, place != nullptr ? 1u : 0u, 0};
-    std::memcpy(first.payload.data(), &told, sizeof told);
-    make_unwritten(line_ + 1);
-    first.stamp.store(FastRing::stamp_of(line_), std::memory_order_release);
-    ++line_;
-    loan = lent_end_ = line_;
-    lends_ = unseen_ = true;
+    loan = put_loan(head, {offset, place != nullptr ? 1u : 0u, 0}, bytes);
     return true;
+  }
+  /// The same with a payload that stays in memory that is not shared.
+  bool lend_unshared(const FastMessage::Head& head, std::span<const std::byte> payload, std::uint32_t& loan) {
+    if (!room_for(2)) return false;
+    forget_what_is_back();
+    unshared_.push_back({line_, payload, {}});
+    const Loan told{reinterpret_cast<std::uint64_t>(payload.data()), 0, 1};
+    loan = put_loan(head, told, static_cast<std::uint32_t>(payload.size()));
+    return true;
+  }
+  /// Would the peer rather read the next long message itself? See UnsharedChoice::next().
+  bool rather_unshared() { return choice_.next(copies_.pace()); }
+  /// The peer waits for what it could not read: its length. 0: it does not.
+  std::size_t unread_bytes() {
+    const Unshared* const loan = find_unread();
+    return loan == nullptr ? 0 : loan->payload.size();
+  }
+  /// There it is, in memory of this rank's arena.
+  void share_unread(std::shared_ptr<const CommonCopy> copy) {
+    Unshared* const loan = find_unread();
+    if (loan == nullptr) return;
+    std::memcpy(copy->at, loan->payload.data(), loan->payload.size());
+    const Loan told{copy->offset, 0, 0};
+    std::memcpy(at(loan->line).payload.data(), &told, sizeof told);
+    loan->copy = std::move(copy);
+    channel_->shared.store(FastRing::stamp_of(loan->line), std::memory_order_release);
   }
   /// An answer in its place, has_room_for_line() given. It has been read once the number returned is_back().
   std::uint32_t put_answer(const FastMessage::Head& head, const AnswerPlace& place, std::uint32_t bytes) {
@@ -104,8 +132,11 @@ class FastOutbox {
   }
   /// The peer answers messages in their place.
   void note_answer() { answers_due_ = answers_after_one; }
+  /// Once true, it stays so, whatever the peer says later: the bytes are not there any more then.
   bool is_back(std::uint32_t loan) const {
-    return static_cast<std::int32_t>(channel_->fast_read.load(std::memory_order_acquire) - loan) >= 0;
+    const std::uint32_t read = channel_->fast_read.load(std::memory_order_acquire);
+    if (static_cast<std::int32_t>(read - read_) > 0) read_ = read;
+    return static_cast<std::int32_t>(read_ - loan) >= 0;
   }
   /// True, once each time: the peer has read on while a loan was out. Whoever is about to sleep looks at its loans once
   /// more then.
@@ -138,6 +169,30 @@ class FastOutbox {
  private:
   static constexpr int answers_after_one = 8;
 
+  struct Unshared {
+    std::uint32_t line = 0;
+    std::span<const std::byte> payload;
+    std::shared_ptr<const CommonCopy> copy;  // which the peer reads instead
+  };
+
+  std::uint32_t put_loan(const FastMessage::Head& head, const Loan& told, std::uint32_t bytes) {
+    FastLine& first = at(line_);
+    first.bytes = bytes | FastRing::lent;
+    first.head = head;
+    std::memcpy(first.payload.data(), &told, sizeof told);
+    make_unwritten(line_ + 1);
+    first.stamp.store(FastRing::stamp_of(line_), std::memory_order_release);
+    ++line_;
+    lends_ = unseen_ = true;
+    return lent_end_ = line_;
+  }
+  Unshared* find_unread() {
+    if (unshared_.empty()) return nullptr;
+    const std::uint32_t unread = channel_->unread.load(std::memory_order_acquire);
+    const auto loan = std::ranges::find_if(
+        unshared_, [unread](const Unshared& each) { return FastRing::stamp_of(each.line) == unread; });
+    return loan == unshared_.end() || loan->copy || is_back(loan->line + 1) ? nullptr : &*loan;
+  }
   FastLine& at(std::uint32_t number) const { return lines_[ring_.place_of(number)]; }
   std::byte* bytes_at(std::uint32_t number) const { return reinterpret_cast<std::byte*>(&at(number)); }
   // Where the peer writes its answer it takes the lines anyway, and both ends are quicker if they stay in caches.
@@ -157,6 +212,7 @@ class FastOutbox {
   // Numbers of lines wrap: a loan that is long back must not seem to be out again.
   void forget_what_is_back() {
     while (!places_.empty() && is_back(places_.front().line + 1)) places_.pop_front();
+    while (!unshared_.empty() && is_back(unshared_.front().line + 1)) unshared_.pop_front();
     lends_ = lends_ && !is_back(lent_end_);
   }
   bool room_for(std::uint32_t lines) {
@@ -172,14 +228,17 @@ class FastOutbox {
   FastRing ring_;
   SharedCopy copies_;
   int answers_due_ = 0;
-  std::uint32_t line_ = 0;    // the next to write
-  std::uint32_t taken_ = 0;   // lines that the peer has read, at the last look
-  std::uint32_t wanted_ = 0;  // lines, for the last put()
+  std::uint32_t line_ = 0;          // the next to write
+  std::uint32_t taken_ = 0;         // lines that the peer has read, at the last look
+  mutable std::uint32_t read_ = 0;  // how far it had read at most, so far
+  std::uint32_t wanted_ = 0;        // lines, for the last put()
   struct Place {
     std::uint32_t line = 0;
     std::span<std::byte> at;
   };
   std::deque<Place> places_;  // where answers may be written, oldest first
+  std::deque<Unshared> unshared_;
+  UnsharedChoice choice_;
   bool lends_ = false;
   std::uint32_t lent_end_ = 0;   // of the last loan
   bool unseen_ = false;          // note_returns() has not found the last loan back
@@ -190,21 +249,26 @@ class FastInbox {
  public:
   enum class Found : std::uint8_t { nothing, message, nonsense };
 
+  /// `intake`: null: nothing is measured, and nothing read that is not shared.
   FastInbox(const Pair& pair, bool upwards, std::span<std::byte> peers_arena = {},
-            std::span<const std::byte> own_arena = {})
+            std::span<const std::byte> own_arena = {}, Intake* intake = nullptr)
       : channel_(&pair.channel(upwards)),
         lines_(pair.fast_lines(upwards)),
         own_lines_(pair.fast_lines(!upwards)),
         ring_(pair.fast),
+        intake_(intake),
         arena_(peers_arena),
         own_arena_(own_arena) {}
 
-  bool empty() const { return at(line_).stamp.load(std::memory_order_acquire) != FastRing::stamp_of(line_); }
+  bool empty() const {
+    return at(line_).stamp.load(std::memory_order_acquire) != FastRing::stamp_of(line_) || awaits_shared();
+  }
   Found front(FastMessage& message) {
     place_ = nullptr;
     is_answer_ = false;
     is_loan_ = false;
     if (empty()) return Found::nothing;
+    unread_ = 0;
     FastLine* first = &at(line_);
     std::uint32_t bytes = first->bytes;
     if (bytes == FastRing::skipped) {
@@ -225,6 +289,28 @@ class FastInbox {
     if (length_ > 1 && bytes <= ring_.most_answered_bytes()) place_ = bytes_at(line_ + 1);
     return Found::message;
   }
+  /// Brings the payload of the message at the front to where it belongs. False: it cannot be read; the message will be
+  /// there again, with a payload that can.
+  bool bring(const FastMessage& message, std::byte* to) {
+    if (!message.is_away()) {
+      intake_ != nullptr ? intake_->copy(to, message.payload.data(), message.payload.size())
+                         : copy_bytes(to, message.payload.data(), message.payload.size());
+      return true;
+    }
+    if (intake_ != nullptr && intake_->read(to, unshared_, message.payload.size())) return true;
+    unread_ = FastRing::stamp_of(line_);
+    channel_->unread.store(unread_, std::memory_order_release);
+    return false;
+  }
+  /// The payload of unshared memory that is at the front, brought here; empty where bring() is false.
+  std::span<const std::byte> fetch(const FastMessage& message) {
+    if (!is_fetched_) {
+      fetched_.resize(ring_.most_bytes());
+      is_fetched_ = bring(message, fetched_.data());
+      if (!is_fetched_) return {};
+    }
+    return std::span<const std::byte>(fetched_).first(message.payload.size());
+  }
   /// Of the message at the front: its payload's place, for an answer as long. Null: it has none, is too long, the
   /// answers to too many before it have not been read, or another message is quicker.
   std::byte* place_of_answer(const FastOutbox& answers) {
@@ -244,6 +330,7 @@ class FastInbox {
     return channel_->withdrawn.load(std::memory_order_relaxed) == 0;
   }
   void pop() {
+    is_fetched_ = false;
     line_ += length_;
     channel_->fast_read.store(line_, std::memory_order_release);
     publish();
@@ -284,6 +371,8 @@ class FastInbox {
     if (ends_a_quarter(std::exchange(taken_, taken), taken, ring_.lines))
       std::atomic_thread_fence(std::memory_order_seq_cst);  // pairs with the one in ShmEndpoint::arm()
   }
+  // What could not be read is not there until its sender has shared it.
+  bool awaits_shared() const { return unread_ != 0 && channel_->shared.load(std::memory_order_acquire) != unread_; }
   Found answer_front(const FastLine& first, std::uint32_t bytes, FastMessage& message) {
     AnswerPlace answer;
     std::memcpy(&answer, first.payload.data(), sizeof answer);
@@ -306,6 +395,15 @@ class FastInbox {
   Found lent_front(const FastLine& first, std::uint32_t bytes, FastMessage& message) {
     Loan loan;
     std::memcpy(&loan, first.payload.data(), sizeof loan);
+    if (loan.unshared != 0) {
+      if (bytes > ring_.most_bytes()) return Found::nonsense;
+      length_ = 1;
+      message.head = first.head;
+      message.payload = {static_cast<const std::byte*>(nullptr), bytes};
+      message.lent = is_loan_ = true;
+      unshared_ = loan.offset;
+      return Found::message;
+    }
     if (loan.offset < page || loan.offset > arena_.size() || bytes > arena_.size() - loan.offset ||
         loan.offset % loan_alignment != 0)
       return Found::nonsense;
@@ -321,6 +419,7 @@ class FastInbox {
   FastLine* lines_;
   const FastLine* own_lines_;  // of the other ring
   FastRing ring_;
+  Intake* intake_;
   std::span<std::byte> arena_;  // the sender's
   std::span<const std::byte> own_arena_;
   std::uint32_t line_ = 0;    // the next to read
@@ -329,6 +428,10 @@ class FastInbox {
   std::uint32_t bytes_ = 0;   // and of its payload, if that lies in the ring
   bool is_answer_ = false;
   bool is_loan_ = false;
+  std::uint64_t unshared_ = 0;  // where the payload at the front is in its sender's memory
+  std::uint32_t unread_ = 0;    // Channel::unread, while it waits for that
+  bool is_fetched_ = false;     // that payload, to `fetched_`
+  std::vector<std::byte> fetched_;
   std::byte* place_ = nullptr;  // for an answer to the message at the front
   std::deque<Held> held_;       // answered in their place, oldest first
 };

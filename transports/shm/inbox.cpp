@@ -2,20 +2,7 @@
 
 #include <cstring>
 
-#include "runtime/base/copy_bytes.hpp"
-#include "transports/shm/shared_copy.hpp"
-
 namespace fabring::shm {
-
-namespace {
-
-// What is read soon had better stay in a cache; what is not need not be read into one to be written.
-void place(const PostedReceive& receive, std::byte* to, const std::byte* from, std::size_t bytes) {
-  receive.cold ? streaming_copy(to, from, bytes) : copy_bytes(to, from, bytes);
-}
-
-}  // namespace
-
 bool Inbox::empty() const {
   return channel_->entries[entries_ % entry_count].turn.load(std::memory_order_acquire) != entries_ + 1;
 }
@@ -32,7 +19,7 @@ bool Inbox::offer_landing(const PostedReceive& receive, PlaceInArena place, std:
   landing.offset = place.offset;
   landing.bytes = receive.capacity;
   landing.shares_pages = place.shares_pages ? 1 : 0;
-  landing.prefers_loan = receive.borrows || halfway != nullptr ? 1 : 0;
+  landing.rather = receive.borrows ? Rather::lent : halfway != nullptr ? Rather::once : Rather::here;
   landing.key.store(own.key, std::memory_order_release);
   return true;
 }
@@ -61,37 +48,14 @@ Inbox::Taken Inbox::take(SlotTable& receives, Ledger& ledger, std::size_t most_b
   std::size_t taken = 0;
   const std::uint32_t before = entries_, bytes_before = bytes_;
   Taken result = Taken::nothing;
-  while (taken < most_bytes && !empty() && result != Taken::nonsense) {
+  while (taken < most_bytes && !empty() && (result == Taken::nothing || result == Taken::some)) {
     const Entry& entry = channel_->entries[entries_ % entry_count];
-    const EntryKind kind = entry.kind;
-    const Slot slot = entry.slot;
-    const std::uint32_t bytes = entry.bytes;
-    const std::uint64_t offset = entry.offset;
+    const Seen seen{entry.kind, entry.slot, entry.bytes, entry.offset};
     ++entries_;
-    PostedReceive* const receive = receives.find(slot);
-    result = Taken::nonsense;
-    const bool stays = kind == EntryKind::lent && receive != nullptr && receive->borrows;
-    if (receive == nullptr || (within_ && slot != slot_)) break;
-    if (bytes > receive->capacity && kind != EntryKind::ticket) break;
-    if (kind == EntryKind::landed) {
-      if (within_ || !take_landed(*receive, bytes)) break;
-      over(*receive, {receive->context, Outcome::done, bytes}, receives, ledger);
-    } else if (kind == EntryKind::lent) {
-      if (within_ || !take_lent(*receive, entries_, bytes, offset, receives, ledger)) break;
-    } else if (kind == EntryKind::ticket) {
-      if (within_ || !take_ticket(*receive, entries_, bytes, receives, ledger)) break;
-    } else if (kind == EntryKind::part || kind == EntryKind::last) {
-      if (!within_) done_ = 0;
-      slot_ = slot;
-      within_ = kind == EntryKind::part;
-      if (!take_part(*receive, bytes)) break;
-      if (!within_)
-        over(*receive, {receive->context, Outcome::done, static_cast<std::uint32_t>(done_)}, receives, ledger);
-    } else {
-      break;
-    }
-    result = Taken::some;
-    taken += line + (stays ? 0 : bytes);
+    PostedReceive* const receive = receives.find(seen.slot);
+    const bool stays = seen.kind == EntryKind::lent && receive != nullptr && receive->borrows;
+    result = receive == nullptr ? Taken::nonsense : take_entry(seen, *receive, receives, ledger);
+    taken += line + (stays ? 0 : seen.bytes);
   }
   if (entries_ != before) {
     channel_->bytes_taken.store(bytes_, std::memory_order_release);
@@ -102,10 +66,40 @@ Inbox::Taken Inbox::take(SlotTable& receives, Ledger& ledger, std::size_t most_b
   return result;
 }
 
+Inbox::Taken Inbox::take_entry(const Seen& entry, PostedReceive& receive, SlotTable& receives, Ledger& ledger) {
+  const std::uint32_t bytes = entry.bytes;
+  const auto taken = [](bool sense) { return sense ? Taken::some : Taken::nonsense; };
+  if (bytes > receive.capacity && entry.kind != EntryKind::ticket) return Taken::nonsense;
+  if (within_ && (entry.slot != slot_ || (entry.kind != EntryKind::part && entry.kind != EntryKind::last)))
+    return Taken::nonsense;
+  switch (entry.kind) {
+    case EntryKind::part:
+    case EntryKind::last:
+      if (!within_) done_ = 0;
+      slot_ = entry.slot;
+      within_ = entry.kind == EntryKind::part;
+      if (!take_part(receive, bytes)) return Taken::nonsense;
+      if (!within_)
+        over(receive, {receive.context, Outcome::done, static_cast<std::uint32_t>(done_)}, receives, ledger);
+      return Taken::some;
+    case EntryKind::landed:
+      if (!take_landed(receive, bytes)) return Taken::nonsense;
+      over(receive, {receive.context, Outcome::done, bytes}, receives, ledger);
+      return Taken::some;
+    case EntryKind::lent:
+      return take_lent(entry, receive, receives, ledger);
+    case EntryKind::ticket:
+      return taken(take_ticket(receive, entries_, bytes, receives, ledger));
+    case EntryKind::unshared:
+      return take_unshared(entry, receive, receives, ledger);
+  }
+  return Taken::nonsense;
+}
+
 bool Inbox::take_part(const PostedReceive& receive, std::uint32_t bytes) {
   if (bytes > staging_.part() || bytes > receive.capacity - done_) return false;
   bytes_ += staging_.skip(bytes_, bytes);
-  place(receive, receive.into + done_, staged_ + bytes_ % staging_.bytes, bytes);
+  intake_.copy(receive.into + done_, staged_ + bytes_ % staging_.bytes, bytes, receive.cold);
   bytes_ += Staging::length(bytes);
   done_ += bytes;
   return true;
@@ -114,7 +108,7 @@ bool Inbox::take_part(const PostedReceive& receive, std::uint32_t bytes) {
 bool Inbox::take_landed(const PostedReceive& receive, std::uint32_t bytes) {
   if (!has_landing(receive.slot)) return false;
   const Offered& offered = landings_[receive.slot % landing_count];
-  if (offered.halfway != nullptr) place(receive, receive.into, offered.halfway, bytes);
+  if (offered.halfway != nullptr) intake_.copy(receive.into, offered.halfway, bytes, receive.cold);
   const MessageEnds ends = MessageEnds::of(offered.offset, bytes, offered.shares_pages);
   if (ends.bytes() == 0) return true;
   bytes_ += staging_.skip(bytes_, ends.bytes());
@@ -126,21 +120,37 @@ bool Inbox::take_landed(const PostedReceive& receive, std::uint32_t bytes) {
 }
 
 // Who would not read it there copies it now.
-bool Inbox::take_lent(PostedReceive& receive, std::uint32_t number, std::uint32_t bytes, std::uint64_t offset,
-                      SlotTable& receives, Ledger& ledger) {
-  if (offset < page || offset > arena_.size() || bytes > arena_.size() - offset) return false;
-  const std::byte* const from = arena_.data() + offset;
-  Completion completion{receive.context, Outcome::done, bytes};
+Inbox::Taken Inbox::take_lent(const Seen& entry, PostedReceive& receive, SlotTable& receives, Ledger& ledger) {
+  if (entry.offset < page || entry.offset > arena_.size() || entry.bytes > arena_.size() - entry.offset)
+    return Taken::nonsense;
+  const std::byte* const from = arena_.data() + entry.offset;
+  Completion completion{receive.context, Outcome::done, entry.bytes};
   if (receive.borrows) {
     completion.lent = from;
-    completion.loan = number;
+    completion.loan = entries_;
   } else {
-    place(receive, receive.into, from, bytes);
-    if (!give_back(number)) return false;
-    gave_back_ = true;
+    intake_.copy(receive.into, from, entry.bytes, receive.cold);
+    if (!return_copied(entries_)) return Taken::taken_back;
   }
   over(receive, completion, receives, ledger);
-  return true;
+  return Taken::some;
+}
+
+// What cannot be read comes in another way, to the same receive.
+Inbox::Taken Inbox::take_unshared(const Seen& entry, PostedReceive& receive, SlotTable& receives, Ledger& ledger) {
+  if (!intake_.read(receive.into, entry.offset, entry.bytes)) {
+    refuse(entries_);
+    gave_back_ = true;
+    return Taken::some;
+  }
+  if (!return_copied(entries_)) return Taken::taken_back;
+  over(receive, {receive.context, Outcome::done, entry.bytes}, receives, ledger);
+  return Taken::some;
+}
+
+bool Inbox::return_copied(std::uint32_t number) {
+  gave_back_ = true;
+  return give_back(number);
 }
 
 bool Inbox::take_ticket(PostedReceive& receive, std::uint32_t number, std::uint32_t bytes, SlotTable& receives,

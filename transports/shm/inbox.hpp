@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "transports/ledger.hpp"
+#include "transports/shm/intake.hpp"
 #include "transports/shm/layout.hpp"
 #include "transports/slot_table.hpp"
 
@@ -13,13 +14,23 @@ namespace fabring::shm {
 
 class Inbox {
  public:
-  enum class Taken : std::uint8_t { nothing, some, nonsense };
+  enum class Taken : std::uint8_t {
+    nothing,
+    some,
+    nonsense,
+    taken_back,  ///< what was lent, while it was read: it may be anything
+  };
 
-  Inbox(const Pair& pair, bool upwards, std::span<const std::byte> peers_arena)
-      : channel_(&pair.channel(upwards)), staged_(pair.staged(upwards)), staging_(pair.staging), arena_(peers_arena) {}
+  Inbox(const Pair& pair, bool upwards, std::span<const std::byte> peers_arena, Intake& intake)
+      : channel_(&pair.channel(upwards)),
+        staged_(pair.staged(upwards)),
+        staging_(pair.staging),
+        arena_(peers_arena),
+        intake_(intake) {}
 
   bool empty() const;
-  /// Takes what is there, about `most_bytes` of it. After `nonsense` the channel must not be read any more.
+  /// Takes what is there, about `most_bytes` of it. After `nonsense` and `taken_back` the channel must not be read any
+  /// more.
   Taken take(SlotTable& receives, Ledger& ledger, std::size_t most_bytes);
   /// The sender waits until something has been taken, or is back.
   bool sender_waits() {
@@ -54,12 +65,21 @@ class Inbox {
     std::byte* halfway = nullptr;
   };
 
+  /// An entry, of which only a copy is looked at.
+  struct Seen {
+    EntryKind kind;
+    Slot slot;
+    std::uint32_t bytes;
+    std::uint64_t offset;
+  };
+  Taken take_entry(const Seen& entry, PostedReceive& receive, SlotTable& receives, Ledger& ledger);
   bool take_part(const PostedReceive& receive, std::uint32_t bytes);
   bool take_landed(const PostedReceive& receive, std::uint32_t bytes);
-  bool take_lent(PostedReceive& receive, std::uint32_t number, std::uint32_t bytes, std::uint64_t offset,
-                 SlotTable& receives, Ledger& ledger);
+  Taken take_lent(const Seen& entry, PostedReceive& receive, SlotTable& receives, Ledger& ledger);
+  Taken take_unshared(const Seen& entry, PostedReceive& receive, SlotTable& receives, Ledger& ledger);
   bool take_ticket(PostedReceive& receive, std::uint32_t number, std::uint32_t bytes, SlotTable& receives,
                    Ledger& ledger);
+  bool return_copied(std::uint32_t number);
   void over(PostedReceive& receive, Completion completion, SlotTable& receives, Ledger& ledger);
   void close_landing(Slot slot);
 
@@ -67,6 +87,7 @@ class Inbox {
   const std::byte* staged_;
   Staging staging_;
   std::span<const std::byte> arena_;
+  Intake& intake_;
   std::uint32_t entries_ = 0;  // taken
   std::uint32_t bytes_ = 0;
   bool gave_back_ = false;  // what was lent, since the last sender_waits()

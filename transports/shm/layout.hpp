@@ -5,8 +5,9 @@
 // A pair has one Pair: a Channel each way. A channel is a ring of entries, one per (part of a) message in the order
 // sent, a ring of bytes that messages are copied through, and the landings: receives whose memory the sender may fill
 // itself, because it lies in the receiver's Arena. A message that lies in its sender's Arena can be lent instead: the
-// receiver reads it where it is, and gives it back. Beside them is a ring of lines for small messages (fast_box.hpp).
-// Counters only grow, modulo 2^32.
+// receiver reads it where it is, and gives it back; one that does not, where the kernel lets the receiver read its
+// memory (intake.hpp). Beside them is a ring of lines for small messages (fast_box.hpp). Counters only grow,
+// modulo 2^32.
 
 #include <algorithm>
 #include <array>
@@ -112,11 +113,12 @@ struct alignas(line) FastLine {
 static_assert(sizeof(FastLine) == line);
 
 enum class EntryKind : std::uint32_t {
-  part = 1,    ///< bytes in the staging ring; more of this message follow
-  last = 2,    ///< bytes in the staging ring, the last of the message
-  landed = 3,  ///< the whole message is in its landing; of one that shares pages, the ends are in the staging ring
-  lent = 4,    ///< the whole message is at `offset` of the sender's arena; the entry's number is that of the loan
-  ticket = 5,  ///< where the message is, say bytes in the staging ring; likewise a loan
+  part = 1,      ///< bytes in the staging ring; more of this message follow
+  last = 2,      ///< bytes in the staging ring, the last of the message
+  landed = 3,    ///< the whole message is in its landing; of one that shares pages, the ends are in the staging ring
+  lent = 4,      ///< the whole message is at `offset` of the sender's arena; the entry's number is that of the loan
+  ticket = 5,    ///< where the message is, say bytes in the staging ring; likewise a loan
+  unshared = 6,  ///< the whole message is at address `offset` of memory that the sender shares with nobody; also a loan
 };
 
 struct alignas(line) Entry {
@@ -124,7 +126,14 @@ struct alignas(line) Entry {
   EntryKind kind;
   Slot slot;
   std::uint32_t bytes;
-  std::uint64_t offset;  ///< lent only
+  std::uint64_t offset;  ///< lent and unshared only
+};
+
+/// How the receiver would have a message rather than in its landing.
+enum class Rather : std::uint32_t {
+  here = 0,  ///< no other way
+  lent = 1,  ///< it reads the message where it is
+  once = 2,  ///< the landing is halfway: whatever else is copied but once is better
 };
 
 /// Written by the receiver, before it tells the sender of the slot by other means.
@@ -133,7 +142,7 @@ struct Landing {
   std::uint64_t offset;            ///< in the receiver's arena
   std::uint64_t bytes;
   std::uint32_t shares_pages;  ///< 1: only whole pages of the message may be written there (MessageEnds)
-  std::uint32_t prefers_loan;  ///< 1: the receiver would rather read the message where it is
+  Rather rather;
 };
 
 /// Where something lies in an arena, for peers.
@@ -174,12 +183,18 @@ struct Channel {
   std::atomic<std::uint32_t> fast_read;                 ///< and those that have been read
   alignas(line) std::array<Landing, landing_count> landings;
   alignas(line) std::array<std::atomic<std::uint32_t>, loan_count> returned;  ///< loans given back, each at its number
-  std::array<std::atomic<std::uint32_t>, loan_count> refused;  ///< of these the tickets that could not be used
+  std::array<std::atomic<std::uint32_t>, loan_count> refused;                 ///< of these what could not be read
+  /// How long the receiver takes (Pace::published): to read what is unshared, 0 as long as it is not known, and
+  /// `unreadable` where it cannot; and to copy a message out of the staging ring.
+  alignas(line) std::atomic<std::uint32_t> reads_in;
+  std::atomic<std::uint32_t> copies_in;
+  std::atomic<std::uint32_t> unread;  ///< the stamp of the line of a loan of unshared memory that could not be read
   // Written by the sender.
   alignas(line) std::atomic<std::uint32_t> waits_for_room;
   std::atomic<std::uint32_t> fast_waits;
   std::atomic<std::uint32_t> finished;   ///< nothing will follow what is there
   std::atomic<std::uint32_t> withdrawn;  ///< loans that were not given back may not be what they were
+  std::atomic<std::uint32_t> shared;     ///< the same stamp: what that line lends is shared memory now
   std::array<Entry, entry_count> entries;
   // Behind it, on the next page: the staging ring, then the lines of small messages.
 };
@@ -207,9 +222,17 @@ struct Pair {
   std::byte* place(bool upwards) const { return memory + (upwards ? 0 : way_bytes()); }
 };
 
+/// By which a process is known to whoever reads its memory: what lies at `at` there is this very mark.
+struct ProcessMark {
+  std::uint64_t number = 0;  ///< drawn by lot
+  std::uint64_t at = 0;
+  bool operator==(const ProcessMark&) const = default;
+};
+
 /// At the beginning of every rank's arena.
 struct ArenaHeader {
   alignas(line) std::atomic<std::uint32_t> sleeping;  ///< ring its bell when there is news
+  alignas(line) ProcessMark mark = {};                ///< written once
 };
 
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free && std::atomic<std::uint64_t>::is_always_lock_free);

@@ -5,7 +5,6 @@
 #include <utility>
 
 namespace fabring::shm {
-
 bool Outbox::entry_free() const {
   // Nonsense from the peer reads as "full": it harms nobody else.
   return entries_ - channel_->entries_taken.load(std::memory_order_acquire) < entry_count;
@@ -24,7 +23,7 @@ void Outbox::publish(EntryKind kind, Slot slot, std::size_t bytes, std::uint64_t
 std::optional<Outbox::Target> Outbox::landing(Slot slot, std::size_t bytes) const {
   const Landing& landing = channel_->landings[slot % landing_count];
   if (landing.key.load(std::memory_order_acquire) != std::uint64_t{slot} + 1) return {};
-  const Target target{landing.offset, landing.shares_pages != 0, landing.prefers_loan != 0};
+  const Target target{landing.offset, landing.shares_pages != 0, landing.rather};
   if (target.offset < page || target.offset > arena_.size() || bytes > arena_.size() - target.offset ||
       bytes > landing.bytes)
     return {};
@@ -47,17 +46,23 @@ bool Outbox::may_lend() const {
   return (lent_ & std::uint64_t{1} << number % loan_count) == 0 && number != 0;  // 0 is what none has
 }
 
-void Outbox::note_loan(std::uint64_t context, std::size_t bytes, std::shared_ptr<const CommonCopy> copy, bool ticket) {
+void Outbox::note_loan(EntryKind kind, const Outgoing& message, std::size_t bytes) {
   const std::uint32_t number = entries_ + 1;
-  loans_[number % loan_count] = {number, context, bytes, std::move(copy), ticket};
+  loans_[number % loan_count] = {number, kind, message, bytes};
   lent_ |= std::uint64_t{1} << number % loan_count;
 }
 
-bool Outbox::lend(const Outgoing& message) {
+bool Outbox::lend(EntryKind kind, const Outgoing& message, std::uint64_t offset) {
   if (!may_lend()) return false;
-  note_loan(message.context, message.from.size(), message.copy, false);
-  publish(EntryKind::lent, message.slot, message.from.size(), *message.offset);
+  note_loan(kind, message, message.from.size());
+  publish(kind, message.slot, message.from.size(), offset);
   return true;
+}
+
+// What is neither shared nor has a place there where the peer reads it, or writes on.
+bool Outbox::is_read_where_it_is(const Outgoing& message, const std::optional<Target>& there) {
+  return message.readable && message.from.size() >= least_unshared && !message.offset &&
+         (!there || there->rather == Rather::once) && choice_.next(copies_.pace());
 }
 
 bool Outbox::put_ticket(Slot slot, std::span<const std::byte> ticket, std::uint64_t context) {
@@ -65,14 +70,14 @@ bool Outbox::put_ticket(Slot slot, std::span<const std::byte> ticket, std::uint6
   std::byte* const staged = stage(static_cast<std::uint32_t>(ticket.size()));
   if (staged == nullptr) return false;
   std::memcpy(staged, ticket.data(), ticket.size());
-  note_loan(context, ticket.size(), {}, true);
+  note_loan(EntryKind::ticket, {.slot = slot, .from = {}, .context = context}, ticket.size());
   publish(EntryKind::ticket, slot, ticket.size());
   return true;
 }
 
 bool Outbox::has_landing_for(Slot slot, std::size_t bytes, bool lendable) const {
   const auto there = landing(slot, bytes);
-  return there && !(lendable && there->prefers_loan);
+  return there && !(lendable && there->rather != Rather::here);
 }
 
 // The ends of a message that shares pages travel through the staging ring, when it is put (land()).
@@ -105,7 +110,11 @@ Outbox::Put Outbox::put(Outgoing& message) {
   if (message.done == 0 && bytes > 0) {
     const auto there = landing(message.slot, bytes);
     if ((there || message.offset) && !entry_free()) return Put::no_room;
-    if (message.offset && (!there || there->prefers_loan) && lend(message)) return Put::lent;
+    if (message.offset && (!there || there->rather != Rather::here) && lend(EntryKind::lent, message, *message.offset))
+      return Put::lent;
+    if (entry_free() && is_read_where_it_is(message, there) &&
+        lend(EntryKind::unshared, message, reinterpret_cast<std::uint64_t>(message.from.data())))
+      return Put::lent;
     if (there) return land(message, *there) ? Put::all : Put::no_room;
   }
   bool some = false;

@@ -1,6 +1,6 @@
 #pragma once
 // Outbox: the sending end of a channel. Copies messages into the peer's landings or into the staging ring, or lends
-// them where they are.
+// them where they are, in shared memory or not.
 
 #include <array>
 #include <bit>
@@ -11,6 +11,7 @@
 #include "transports/shm/common_copies.hpp"
 #include "transports/shm/layout.hpp"
 #include "transports/shm/shared_copy.hpp"
+#include "transports/shm/unshared_choice.hpp"
 
 namespace fabring::shm {
 
@@ -22,6 +23,7 @@ struct Outgoing {
   std::size_t done = 0;                         ///< bytes of it that are in the channel
   bool written = false;                         ///< it is in its landing, by write_to_landing()
   std::shared_ptr<const CommonCopy> copy = {};  ///< what lies at `offset` instead of `from`
+  bool readable = false;                        ///< the peer may read it where it is: Endpoint::post_readable_send()
 };
 
 class Outbox {
@@ -29,7 +31,11 @@ class Outbox {
   enum class Put : std::uint8_t { no_room, some, all, lent };
 
   Outbox(const Pair& pair, bool upwards, std::span<std::byte> peers_arena)
-      : channel_(&pair.channel(upwards)), staged_(pair.staged(upwards)), staging_(pair.staging), arena_(peers_arena) {}
+      : channel_(&pair.channel(upwards)),
+        staged_(pair.staged(upwards)),
+        staging_(pair.staging),
+        arena_(peers_arena),
+        choice_(*channel_) {}
 
   /// Puts in as much as there is room for. `lent`: it is on its way, but its bytes must stay as they are until it has
   /// been given back.
@@ -46,21 +52,32 @@ class Outbox {
   void finish() { channel_->finished.store(1, std::memory_order_release); }
 
   bool lends() const { return lent_ != 0; }
-  /// The last message that was put.
-  bool last_was_lent() const { return entries_ != 0 && loans_[entries_ % loan_count].number == entries_; }
+  /// The last message that was put, of memory that is shared.
+  bool last_was_lent() const {
+    const Loan& last = loans_[entries_ % loan_count];
+    return entries_ != 0 && last.number == entries_ && last.kind != EntryKind::unshared;
+  }
   /// Something that was lent has come back.
   bool something_is_back() const;
-  /// visit(context, bytes, outcome) for each loan that has. False: one was refused that is no ticket, which no rank
+  enum class Back : std::uint8_t {
+    read,
+    refused,  ///< a ticket
+    unread,   ///< the message must be put once more
+  };
+  /// visit(message, bytes, how) for each loan that has. False: one was refused that can be read for sure, which no rank
   /// does.
   template <class Visit>
   [[nodiscard]] bool take_back(Visit visit) {
     for (std::uint64_t left = lent_; left != 0; left &= left - 1) {
       const auto index = static_cast<std::size_t>(std::countr_zero(left));
       if (!is_back(index)) continue;
-      if (was_refused(index) && !loans_[index].ticket) return false;
+      Loan& loan = loans_[index];
+      if (was_refused(index) && loan.kind == EntryKind::lent) return false;
       lent_ &= ~(std::uint64_t{1} << index);
-      loans_[index].copy.reset();
-      visit(loans_[index].context, loans_[index].bytes, was_refused(index) ? Outcome::refused : Outcome::done);
+      loan.message.copy.reset();
+      const bool unread = was_refused(index) && loan.kind == EntryKind::unshared;
+      if (unread) loan.message.readable = false;
+      visit(loan.message, loan.bytes, !was_refused(index) ? Back::read : unread ? Back::unread : Back::refused);
     }
     return true;
   }
@@ -72,18 +89,17 @@ class Outbox {
     std::atomic_thread_fence(std::memory_order_seq_cst);  // before the bytes change; pairs with Inbox::give_back()
     for (; lent_ != 0; lent_ &= lent_ - 1) {
       Loan& loan = loans_[static_cast<std::size_t>(std::countr_zero(lent_))];
-      loan.copy.reset();
-      visit(loan.context);
+      loan.message.copy.reset();
+      visit(loan.message.context);
     }
   }
 
  private:
   struct Loan {
     std::uint32_t number = 0;
-    std::uint64_t context = 0;
+    EntryKind kind = EntryKind::lent;
+    Outgoing message = {};
     std::size_t bytes = 0;
-    std::shared_ptr<const CommonCopy> copy = {};  // that it is of
-    bool ticket = false;                          // may be refused
   };
   static_assert(loan_count == 64, "lent_ has a bit for each");
 
@@ -91,12 +107,13 @@ class Outbox {
   struct Target {
     std::uint64_t offset = 0;
     bool shares_pages = false;
-    bool prefers_loan = false;
+    Rather rather = Rather::here;
   };
   std::optional<Target> landing(Slot slot, std::size_t bytes) const;
   bool may_lend() const;
-  void note_loan(std::uint64_t context, std::size_t bytes, std::shared_ptr<const CommonCopy> copy, bool ticket);
-  bool lend(const Outgoing& message);
+  void note_loan(EntryKind kind, const Outgoing& message, std::size_t bytes);
+  bool lend(EntryKind kind, const Outgoing& message, std::uint64_t offset);
+  bool is_read_where_it_is(const Outgoing& message, const std::optional<Target>& there);
   bool land(const Outgoing& message, const Target& target);
   std::byte* stage(std::uint32_t bytes);
   bool entry_free() const;
@@ -113,7 +130,8 @@ class Outbox {
   Staging staging_;
   std::span<std::byte> arena_;
   SharedCopy copies_;
-  SharedCopy copies_ahead_;    // of what is in this rank's cache: by another measure
+  SharedCopy copies_ahead_;  // of what is in this rank's cache: by another measure
+  UnsharedChoice choice_;
   std::uint32_t entries_ = 0;  // published
   std::uint32_t bytes_ = 0;    // of the staging ring used, in all
   std::array<Loan, loan_count> loans_{};

@@ -34,10 +34,12 @@ void Peer::meet(Acquaintance acquaintance) {
   }
   const Pair pair = Pair::of_world(known_.pair.data(), world_size_);
   const std::span arena(known_.arena.data(), known_.arena.size());
-  inbox_.emplace(pair, self_ > rank_, arena);
+  const ArenaHeader& header = *reinterpret_cast<const ArenaHeader*>(known_.arena.data());
+  intake_.emplace(pair.channel(self_ > rank_), known_.lifeline.fd(), header.mark);
+  inbox_.emplace(pair, self_ > rank_, arena, *intake_);
   outbox_.emplace(pair, self_ < rank_, arena);
   fast_inbox_.emplace(pair, self_ > rank_, arena,
-                      std::span<const std::byte>(arena_.memory().data(), arena_.memory().size()));
+                      std::span<const std::byte>(arena_.memory().data(), arena_.memory().size()), &*intake_);
   fast_outbox_.emplace(pair, self_ < rank_);
   sleeping_ = &reinterpret_cast<ArenaHeader*>(known_.arena.data())->sleeping;
   receives_.for_each([this](const PostedReceive& receive) { offer_landing(receive); });
@@ -192,18 +194,51 @@ void Peer::wrote(std::size_t payload_bytes) {
 
 // An answer may take the place of what was lent where that has its pages for itself, so that they can be taken away
 // from the peer (end()).
-bool Peer::lend(const FastMessage::Head& head, std::span<const std::byte> payload, bool answerable,
+bool Peer::lend(const FastMessage::Head& head, std::span<const std::byte> payload, LoanTerms terms,
                 std::uint32_t& loan) {
   if (state_ != State::alive || !met() || payload.size() < least_loan || payload.size() >= FastRing::answer)
     return false;
   const auto offset = arena_.mapped_offset_of(payload);
+  if (!offset && terms.readable && payload.size() >= least_unshared) return lend_unshared(head, payload, loan);
   if (!offset || *offset % loan_alignment != 0) return false;
   std::byte* const there = arena_.memory().data() + *offset;
   std::byte* const place =
-      answerable && *offset % arena_.page() == 0 && payload.size() % arena_.page() == 0 ? there : nullptr;
+      terms.answerable && *offset % arena_.page() == 0 && payload.size() % arena_.page() == 0 ? there : nullptr;
   if (!fast_outbox_->lend(head, *offset, static_cast<std::uint32_t>(payload.size()), place, loan)) return false;
   wrote(payload.size());
   return true;
+}
+
+bool Peer::lend_unshared(const FastMessage::Head& head, std::span<const std::byte> payload, std::uint32_t& loan) {
+  if (payload.size() > fast_most_bytes()) return false;
+  if (!fast_outbox_->rather_unshared() || !fast_outbox_->lend_unshared(head, payload, loan)) return false;
+  wrote(payload.size());
+  return true;
+}
+
+// What the peer could not read of it, it reads out of this rank's arena.
+bool Peer::share_unread() {
+  const std::size_t bytes = fast_outbox_->unread_bytes();
+  if (bytes == 0) return false;
+  auto copy = common_copies_.take(bytes);
+  if (!copy) return false;  // as soon as others are back
+  fast_outbox_->share_unread(std::move(copy));
+  ring_if_asleep();
+  return true;
+}
+
+bool Peer::bring(const FastMessage& message, std::byte* to) {
+  if (!fast_inbox_) return false;
+  if (fast_inbox_->bring(message, to)) return true;
+  ring_if_asleep();
+  return false;
+}
+
+std::span<const std::byte> Peer::fetch(const FastMessage& message) {
+  if (!fast_inbox_) return {};
+  const auto payload = fast_inbox_->fetch(message);
+  if (payload.empty()) ring_if_asleep();
+  return payload;
 }
 
 std::byte* Peer::answer_place() {
@@ -261,21 +296,25 @@ void Peer::pop() {
 bool Peer::step() {
   if (state_ != State::alive || !met()) return false;
   const Inbox::Taken taken = inbox_->take(receives_, ledger_, bytes_per_turn);
-  if (taken == Inbox::Taken::nonsense) {
-    fail(broken());
+  if (taken == Inbox::Taken::nonsense || taken == Inbox::Taken::taken_back) {
+    fail(taken == Inbox::Taken::nonsense ? broken() : taken_back());
     return true;
   }
   if (taken == Inbox::Taken::some && inbox_->sender_waits()) ring_if_asleep();
   if (fast_inbox_ && fast_inbox_->release(*fast_outbox_) && fast_inbox_->sender_waits()) ring_if_asleep();
+  const bool shared = share_unread();
   const bool back = outbox_->lends() && take_back();
   const bool pushed = !queue_.empty() && push();
-  return back || pushed || taken == Inbox::Taken::some;
+  return shared || back || pushed || taken == Inbox::Taken::some;
 }
 
 bool Peer::take_back() {
   bool some = false;
-  const bool sense = outbox_->take_back([&](std::uint64_t context, std::size_t bytes, Outcome outcome) {
-    sent(context, bytes, outcome);
+  const bool sense = outbox_->take_back([&](Outgoing& message, std::size_t bytes, Outbox::Back how) {
+    if (how == Outbox::Back::unread)
+      queue_.push_back(std::move(message));
+    else
+      sent(message.context, bytes, how == Outbox::Back::refused ? Outcome::refused : Outcome::done);
     some = true;
   });
   if (!sense) {
@@ -313,8 +352,8 @@ bool Peer::idle() {
   if (fast_inbox_ && !fast_inbox_->empty()) return false;
   if (state_ != State::alive || !met()) return true;
   if (fast_inbox_ && fast_inbox_->can_release(*fast_outbox_)) return false;
-  return inbox_->empty() && (queue_.empty() || !outbox_->has_room()) && !outbox_->something_is_back() &&
-         !fast_outbox_->note_returns() && !(fast_blocked_ && fast_outbox_->has_room());
+  return inbox_->empty() && fast_outbox_->unread_bytes() == 0 && (queue_.empty() || !outbox_->has_room()) &&
+         !outbox_->something_is_back() && !fast_outbox_->note_returns() && !(fast_blocked_ && fast_outbox_->has_room());
 }
 
 void Peer::sleeps(bool asleep) {
@@ -341,7 +380,8 @@ void Peer::ring() {
 void Peer::on_end() {
   if (state_ != State::alive) return;
   while (state_ == State::alive && !inbox_->empty()) {
-    if (inbox_->take(receives_, ledger_, bytes_per_turn) == Inbox::Taken::nonsense) break;
+    const Inbox::Taken taken = inbox_->take(receives_, ledger_, bytes_per_turn);
+    if (taken == Inbox::Taken::nonsense || taken == Inbox::Taken::taken_back) break;
   }
   if (state_ != State::alive) return;
   (void)take_back();

@@ -29,12 +29,13 @@ class Peer final : public FastPeer {
  public:
   /// Adds itself to `written_to` whenever fast messages wait for its deliver(). `unwatch`: told of the lifeline's
   /// descriptor before it is closed.
-  Peer(Rank self, Rank rank, int world_size, Arena& arena, Ledger& ledger, std::vector<Peer*>& written_to,
-       std::function<void(int)> unwatch)
+  Peer(Rank self, Rank rank, int world_size, Arena& arena, CommonCopies& common_copies, Ledger& ledger,
+       std::vector<Peer*>& written_to, std::function<void(int)> unwatch)
       : self_(self),
         rank_(rank),
         world_size_(world_size),
         arena_(arena),
+        common_copies_(common_copies),
         ledger_(ledger),
         written_to_(written_to),
         unwatch_(std::move(unwatch)) {}
@@ -46,9 +47,9 @@ class Peer final : public FastPeer {
   bool alive() const { return state_ == State::alive; }
   int lifeline() const { return known_.lifeline.fd(); }
 
-  Post post_send(Slot slot, std::span<const std::byte> from, std::uint64_t context) {
+  Post post_send(Slot slot, std::span<const std::byte> from, std::uint64_t context, bool readable) {
     if (!copies_.empty()) forget_copy(slot);
-    return post({slot, from, context, lendable_at(from)});
+    return post({.slot = slot, .from = from, .context = context, .offset = lendable_at(from), .readable = readable});
   }
 
   // What Endpoint::write_ahead is made of.
@@ -68,7 +69,7 @@ class Peer final : public FastPeer {
 
   // FastPeer.
   bool put(const FastMessage::Head& head, std::span<const std::byte> payload) override;
-  bool lend(const FastMessage::Head& head, std::span<const std::byte> payload, bool answerable,
+  bool lend(const FastMessage::Head& head, std::span<const std::byte> payload, LoanTerms terms,
             std::uint32_t& loan) override;
   std::byte* answer_place() override;
   void answer(const FastMessage::Head& head, std::size_t bytes) override;
@@ -77,6 +78,8 @@ class Peer final : public FastPeer {
   }
   bool front(FastMessage& message) override;
   bool await(std::uint32_t looks) override;
+  bool bring(const FastMessage& message, std::byte* to) override;
+  std::span<const std::byte> fetch(const FastMessage& message) override;
   bool is_intact() override;
   void pop() override;
   /// After put(), lend() or answer().
@@ -115,6 +118,9 @@ class Peer final : public FastPeer {
   void wrote(std::size_t payload_bytes);
   bool push();
   bool take_back();
+  bool lend_unshared(const FastMessage::Head& head, std::span<const std::byte> payload, std::uint32_t& loan);
+  bool share_unread();
+  std::size_t fast_most_bytes() const { return FastRing::of_world(world_size_).most_bytes(); }
   void sent(std::uint64_t context, std::size_t bytes, Outcome outcome = Outcome::done);
   void ring();
   void end(Outcome outcome);
@@ -131,6 +137,7 @@ class Peer final : public FastPeer {
   const Rank rank_;
   const int world_size_;
   Arena& arena_;
+  CommonCopies& common_copies_;
   Ledger& ledger_;
   std::vector<Peer*>& written_to_;
   const std::function<void(int)> unwatch_;
@@ -141,6 +148,7 @@ class Peer final : public FastPeer {
   int halfway_blocks_ = 0;
   bool only_one_ = false;
   Acquaintance known_;
+  std::optional<Intake> intake_;
   std::optional<Inbox> inbox_;
   std::optional<Outbox> outbox_;
   std::optional<FastInbox> fast_inbox_;  // until nothing more may be taken from there

@@ -83,14 +83,18 @@ Status ShmEndpoint::add_peer(Rank peer, std::string_view address) {
 
 void ShmEndpoint::make_near(Rank rank) {
   auto& peer = peers_[static_cast<std::size_t>(rank)];
-  peer = std::make_unique<Peer>(options_.self, rank, options_.world_size, *arena_, ledger_, written_to_,
+  peer = std::make_unique<Peer>(options_.self, rank, options_.world_size, *arena_, copies_, ledger_, written_to_,
                                 [this](int lifeline) { unwatch(lifeline); });
   near_.push_back(peer.get());
   for (Peer* each : near_) each->only_one(near_.size() == 1);
 }
 
 Post ShmEndpoint::post_send(Rank peer, Slot slot, std::span<const std::byte> from, std::uint64_t context) {
-  return peer_at(peer).post_send(slot, from, context);
+  return peer_at(peer).post_send(slot, from, context, false);
+}
+
+Post ShmEndpoint::post_readable_send(Rank peer, Slot slot, std::span<const std::byte> from, std::uint64_t context) {
+  return peer_at(peer).post_send(slot, from, context, true);
 }
 
 // One copy for several peers is less to write than a part of each one's ring for all of it. What lies in mapped memory

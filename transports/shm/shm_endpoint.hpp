@@ -18,6 +18,7 @@ class ShmEndpoint final : public Endpoint, private FastMessages {
   std::string address() const override { return introductions_->address(); }
   Status add_peer(Rank peer, std::string_view address) override;
   Post post_send(Rank peer, Slot slot, std::span<const std::byte> from, std::uint64_t context) override;
+  Post post_readable_send(Rank peer, Slot slot, std::span<const std::byte> from, std::uint64_t context) override;
   void write_ahead(std::span<Ahead> to, std::span<const std::byte> message, std::size_t begin,
                    std::size_t end) override;
   Post post_written(Rank peer, Slot slot, std::span<const std::byte> from, std::uint64_t context) override {

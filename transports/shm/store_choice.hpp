@@ -4,11 +4,11 @@
 // ten times slower than streaming past the caches if they do not. Processes move from core to core and machines
 // differ, so what is faster is measured, again and again.
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
+
+#include "transports/shm/pace.hpp"
 
 namespace fabring::shm {
 
@@ -24,35 +24,27 @@ class StoreChoice {
   /// For the next copy.
   Turn next() {
     const std::uint32_t turn = turn_++ % trial_period;
-    const bool trial = turn >= samples && turn < 2 * samples;
+    const bool trial = turn >= Pace::samples && turn < 2 * Pace::samples;
     const Stores other = best_ == Stores::ordinary ? Stores::streaming : Stores::ordinary;
-    return {trial ? other : best_, turn < 2 * samples || turn % measured_one_in == 0};
+    return {trial ? other : best_, turn < 2 * Pace::samples || turn % measured_one_in == 0};
   }
   void took(Stores stores, std::size_t bytes, std::int64_t nanoseconds) {
-    Lately& lately = lately_[static_cast<std::size_t>(stores)];
-    lately.pace[lately.next++ % samples] = static_cast<double>(nanoseconds) / static_cast<double>(bytes);
-    const double ordinary = least(Stores::ordinary), streaming = least(Stores::streaming);
-    best_ = ordinary > advantage * streaming ? Stores::streaming : Stores::ordinary;
+    paces_[static_cast<std::size_t>(stores)].took(bytes, nanoseconds);
+    best_ = pace(Stores::ordinary) > advantage * pace(Stores::streaming) ? Stores::streaming : Stores::ordinary;
   }
   Stores best() const { return best_; }
+  /// Of the best, nanoseconds for a byte.
+  double pace() const { return pace(best_); }
 
   static constexpr std::uint32_t trial_period = 1024;  ///< copies from one trial of the other stores to the next
 
  private:
-  static constexpr std::uint32_t samples = 4;  // the least counts: in the others the processor may have been taken away
   static constexpr std::uint32_t measured_one_in = 8;
   static constexpr double advantage = 2.5;  // what was streamed is slower to read
 
-  struct Lately {
-    std::array<double, samples> pace{unknown, unknown, unknown, unknown};  // nanoseconds for a byte
-    std::uint32_t next = 0;
-  };
-  static constexpr double unknown = std::numeric_limits<double>::infinity();
-  double least(Stores stores) const {
-    return *std::ranges::min_element(lately_[static_cast<std::size_t>(stores)].pace);
-  }
+  double pace(Stores stores) const { return paces_[static_cast<std::size_t>(stores)].nanoseconds_a_byte(); }
 
-  std::array<Lately, 2> lately_;
+  std::array<Pace, 2> paces_;
   std::uint32_t turn_ = 0;
   Stores best_ = Stores::ordinary;
 };

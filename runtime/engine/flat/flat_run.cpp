@@ -158,8 +158,8 @@ bool FlatRun::lend(EngineCore& engine, CommunicatorCore& communicator, const Til
   const Record record = record_for(communicator, tile.placement.tile, step_at(next_), place.bytes);
   const Rank peer = messages_[next_].peer;
   std::uint32_t loan = 0;
-  if (!plan_->may_be_lent[id] || !engine.transfer().lend_fast(peer, record, {place.from, place.bytes},
-                                                              operands_.comes_back_there(tile.placement, id), loan))
+  const LoanTerms terms{.answerable = operands_.comes_back_there(tile.placement, id), .readable = plan_->is_readable};
+  if (!plan_->may_be_lent[id] || !engine.transfer().lend_fast(peer, record, {place.from, place.bytes}, terms, loan))
     return false;
   loans_.add({peer, loan});
   sent(communicator, step_at(next_), place.bytes, record.consumed);
@@ -169,8 +169,9 @@ bool FlatRun::lend(EngineCore& engine, CommunicatorCore& communicator, const Til
 bool FlatRun::receive(EngineCore& engine, CommunicatorCore& communicator, Tile& tile) {
   if (!writing_.empty() && !await_written(engine, tile.placement.tile)) return false;
   if (!communicator.early.empty() && take_kept(engine, communicator, tile)) return true;
-  std::span<const std::byte> payload;
-  if (!take_front(engine, communicator, tile, payload) && !await(engine, communicator, tile, payload)) return false;
+  FastMessage came;
+  if (!take_front(engine, communicator, tile, came) && !await(engine, communicator, tile, came)) return false;
+  const std::span<const std::byte> payload = came.payload;
   const bool reduces = steps_.operand_of_next[next_] != FlatSteps::none;
   const Step& step = step_at(next_);
   const Rank peer = messages_[next_].peer;
@@ -178,8 +179,10 @@ bool FlatRun::receive(EngineCore& engine, CommunicatorCore& communicator, Tile& 
   std::byte* const answer_place = !reduces && is_answered(communicator, tile) ? transfer.answer_place(peer) : nullptr;
   if (reduces)
     reduce_with(tile, payload);
-  else
+  else if (!moves())
     use(tile, payload, answer_place);
+  else if (std::byte* const to = tile.places.of[next_].to; to != payload.data() && !transfer.bring(peer, came, to))
+    return false;
   if (!transfer.is_intact(peer)) return false;
   if (reduces) ++next_;
   if (answer_place != nullptr)
@@ -192,15 +195,13 @@ bool FlatRun::receive(EngineCore& engine, CommunicatorCore& communicator, Tile& 
 
 // The message that is next, if it is there: most often it is, or is the next to come.
 bool FlatRun::take_front(EngineCore& engine, CommunicatorCore& communicator, const Tile& tile,
-                         std::span<const std::byte>& payload) const {
+                         FastMessage& came) const {
   const Message& message = messages_[next_];
-  FastMessage came;
   if (!message.fast || !engine.transfer().front_fast(message.peer, came) ||
       came.payload.size() != tile.places.of[next_].bytes ||
-      !message.head.is_of(came.head, sequence_, tile.placement.tile))
+      !message.head.is_of(came.head, sequence_, tile.placement.tile) || (came.is_away() && !moves()))
     return false;
   engine.heard_of(communicator, step_at(next_).peer, DataHead::consumed(came.head));
-  payload = came.payload;
   return true;
 }
 

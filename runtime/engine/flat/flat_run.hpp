@@ -134,6 +134,10 @@ class FlatRun {
   bool receive(EngineCore& engine, CommunicatorCore& communicator, Tile& tile);
   bool take_kept(EngineCore& engine, CommunicatorCore& communicator, const Tile& tile);
   void fold(std::byte* to, std::span<const void* const> sources, std::size_t count) const;
+  /// Is the message that is next only copied to where it belongs?
+  bool moves() const {
+    return step_at(next_).kind == StepKind::recv && steps_.operand_of_next[next_] == FlatSteps::none;
+  }
   /// `answer_place`: where what is made of it goes too; null: nowhere.
   void use(const Tile& tile, std::span<const std::byte> payload, std::byte* answer_place = nullptr) const;
   void reduce_to_both(const FlatPlaces::Place& place, std::span<const std::byte> payload,
@@ -146,9 +150,8 @@ class FlatRun {
   Record record_for(const CommunicatorCore& communicator, std::uint32_t tile, const Step& step,
                     std::size_t bytes) const;
   static void sent(CommunicatorCore& communicator, const Step& step, std::size_t bytes, std::uint32_t consumed);
-  bool take_front(EngineCore& engine, CommunicatorCore& communicator, const Tile& tile,
-                  std::span<const std::byte>& payload) const;
-  bool await(EngineCore& engine, CommunicatorCore& communicator, const Tile& tile, std::span<const std::byte>& payload);
+  bool take_front(EngineCore& engine, CommunicatorCore& communicator, const Tile& tile, FastMessage& came) const;
+  bool await(EngineCore& engine, CommunicatorCore& communicator, const Tile& tile, FastMessage& came);
   bool await_loans(EngineCore& engine) const;
   bool await_written(EngineCore& engine, std::uint32_t tile);
   void lend_what_is_unwritten(EngineCore& engine);

@@ -18,8 +18,7 @@ constexpr std::uint32_t most_yields_for_loan = 64;
 // Whatever this operation does not expect is for another one, and for the engine to keep; or it is the sign of a
 // mismatch, and the engine sees to that once there is an Execution to compare with. If it ends the communicator, as a
 // message that does not fit its receive does, this operation ends with it.
-bool FlatRun::await(EngineCore& engine, CommunicatorCore& communicator, const Tile& tile,
-                    std::span<const std::byte>& payload) {
+bool FlatRun::await(EngineCore& engine, CommunicatorCore& communicator, const Tile& tile, FastMessage& came) {
   const Step& step = step_at(next_);
   const Message& message = messages_[next_];
   Transfer& transfer = engine.transfer();
@@ -28,8 +27,9 @@ bool FlatRun::await(EngineCore& engine, CommunicatorCore& communicator, const Ti
   Patience patience(engine.waiting(), transfer);
   while (true) {
     const bool there = !message.fast || transfer.await_fast(message.peer, patience.looks());
-    if (there && take_front(engine, communicator, tile, payload)) return true;
-    if (there && transfer.front(message.peer, record, payload)) {
+    if (there && take_front(engine, communicator, tile, came)) return true;
+    if (std::span<const std::byte> payload; there && transfer.front(message.peer, record, payload)) {
+      came.payload = payload;
       const bool ours = record.communicator == communicator.id && record.sequence == sequence_;
       if (ours && record.kind == RecordKind::data && record.message == step.message &&
           record.tile == tile.placement.tile && payload.size() == tile.places.of[next_].bytes &&

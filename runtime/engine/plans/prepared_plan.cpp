@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "collectives/tiling.hpp"
 #include "runtime/base/check.hpp"
 
 namespace fabring {
@@ -35,6 +36,7 @@ PreparedPlan::PreparedPlan(Plan made, Origin from)
   find_what_may_stay();
   find_what_may_be_lent();
   find_what_goes_on();
+  is_readable = origin == Origin::own_algorithm && fabring::is_readable(plan.collective, plan.algorithm, plan.size);
 }
 
 void PreparedPlan::find_parts() {
@@ -85,8 +87,10 @@ void PreparedPlan::find_what_may_be_lent() {
   for (StepId id = 0; id < plan.steps.size(); ++id) {
     const Step& step = plan.steps[id];
     bool free = step.kind == StepKind::send && step.from.space != Space::scratch;
-    for (std::uint32_t i = 0; free && i < step.successor_count; ++i)
-      free = comes_back(id, plan.successors[step.first_successor + i]);
+    for (std::uint32_t i = 0; free && i < step.successor_count; ++i) {
+      const StepId next = plan.successors[step.first_successor + i];
+      free = comes_back(id, next) || leaves(id, next);
+    }
     may_be_lent[id] = free;
   }
 }

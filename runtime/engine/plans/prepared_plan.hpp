@@ -31,6 +31,14 @@ struct PreparedPlan {
            sent.peer == received.peer && sent.from.range == received.to.range;
   }
 
+  /// Is this a copy of what was sent, to the same part of the output? Where it could change those bytes, as both are
+  /// the same memory, it changes nothing.
+  bool leaves(StepId send, StepId copy) const {
+    const Step &sent = plan.steps[send], &copied = plan.steps[copy];
+    return origin == Origin::own_algorithm && sent.kind == StepKind::send && copied.kind == StepKind::copy &&
+           copied.from == sent.from && copied.to.range == sent.from.range;
+  }
+
   /// Index into `peers`, or -1.
   int peer_index(Rank rank) const;
 
@@ -66,6 +74,7 @@ struct PreparedPlan {
   // Sends that nothing of this rank waits for, but what comes back: their bytes may stay in the caller's memory until
   // the operation is over.
   std::vector<bool> may_be_lent;  // by step
+  bool is_readable = false;       // as fabring::is_readable() says; of plans from outside nobody knows
   /// Where the result of a reduction goes as soon as it is there: all sends of it that wait for nothing else, after the
   /// `finish` that it waits for alone, if there is one.
   struct Onward {

@@ -40,6 +40,22 @@ TEST(PreparedPlan, knows_where_a_result_goes_as_soon_as_it_is_there) {
 }
 
 // Of a block that something else reads or waits for, a part would go out too early.
+// Its own block is copied to where it has lain already, if both buffers are one.
+TEST(PreparedPlan, lends_what_it_sends_though_it_copies_that_to_its_place) {
+  const auto request = [](Collective collective) {
+    return PlanRequest{Algorithm::ring, 0, {0, 0}, ReduceOp::sum, collective, 0};
+  };
+  const Plan made = *make_plan(request(Collective::all_gather));
+  const PreparedPlan gathers(made), from_outside(made, PreparedPlan::Origin::from_outside);
+  ASSERT_EQ(made.steps[0].kind, StepKind::send);
+  ASSERT_GT(made.steps[0].successor_count, 0u) << "this test is about nothing";
+  EXPECT_TRUE(gathers.may_be_lent[0]);
+  EXPECT_TRUE(gathers.is_readable);
+  EXPECT_FALSE(from_outside.may_be_lent[0]);
+  EXPECT_FALSE(from_outside.is_readable);
+  EXPECT_FALSE(PreparedPlan(*make_plan(request(Collective::allreduce))).is_readable);
+}
+
 TEST(PreparedPlan, says_nothing_goes_on_that_waits_for_more_than_its_reduction) {
   for (const Algorithm algorithm : all_algorithms()) {
     if (!has_algorithm(Collective::allreduce, algorithm)) continue;

@@ -201,6 +201,30 @@ TEST(Tiling, has_more_under_way_between_hosts_that_are_slow_to_answer) {
   EXPECT_EQ(depth({1, 1}, slow_answer_ns, 4), 0u) << "the user's depth counts";
 }
 
+TEST(Tiling, of_what_two_ranks_swap_has_short_messages_up_to_a_length) {
+  TilingRules rules;
+  rules.pair_bytes = 32 << 10;
+  const auto segment = [&](int ranks, std::uint64_t bytes) {
+    return rules_for(rules, Collective::alltoall, "direct_one_shot", ranks, bytes).segment_bytes;
+  };
+  EXPECT_EQ(segment(2, 256 << 10), rules.segment_bytes);
+  EXPECT_EQ(segment(2, 512 << 10), 64u << 10);
+  EXPECT_EQ(segment(2, 2 << 20), 64u << 10);
+  EXPECT_EQ(segment(2, 4 << 20), rules.segment_bytes);
+  EXPECT_EQ(segment(3, 512 << 10), rules.segment_bytes);
+}
+
+// What a root has of all others it would read alone, and a broadcast goes one way.
+TEST(Tiling, lets_read_where_the_sender_is_as_busy_as_the_receiver) {
+  EXPECT_TRUE(is_readable(Collective::all_gather, "ring", 2));
+  EXPECT_TRUE(is_readable(Collective::all_gather, "direct_one_shot", 4));
+  EXPECT_FALSE(is_readable(Collective::all_gather, "ring", 4)) << "it is passed on";
+  EXPECT_TRUE(is_readable(Collective::alltoall, "pairwise", 8));
+  EXPECT_TRUE(is_readable(Collective::scatter, "direct_one_shot", 4));
+  for (const Collective other : {Collective::broadcast, Collective::gather, Collective::allreduce, Collective::send})
+    EXPECT_FALSE(is_readable(other, "direct_one_shot", 4));
+}
+
 TEST(Tiling, is_coarser_for_what_only_moves) {
   TilingRules rules{1 << 16, 1 << 14, 3};
   const auto segment = [&](Collective collective, Algorithm algorithm, int ranks) {

@@ -60,6 +60,23 @@ TEST_P(Conformance, AllSizesArriveAndNothingAroundTheReceiveIsTouched) {
   }
 }
 
+// However it is brought there: as the peer likes, which takes another way now and then.
+TEST_P(Conformance, WhatThePeerMayReadItselfArrivesLikeAnythingElse) {
+  World world(GetParam(), 2);
+  world.connect();
+  for (const std::size_t bytes : {std::size_t{1}, std::size_t{5000}, std::size_t{65536}, std::size_t{300'001}})
+    for (unsigned round = 0; round < 8; ++round) {
+      const Bytes message = pattern(bytes, round);
+      Bytes into(bytes);
+      const auto received = world.recv(1, 0, 9, into);
+      const auto sent = world.readable_send(0, 1, 9, message);
+      ASSERT_TRUE(world.complete({received, sent}));
+      EXPECT_DONE(world, received);
+      EXPECT_DONE(world, sent);
+      ASSERT_TRUE(into == message) << bytes << " bytes";
+    }
+}
+
 TEST_P(Conformance, ThreeRanksSendBulkToEachOtherAtOnceWithoutDeadlock) {
   World world(GetParam(), 3);
   constexpr std::size_t bytes = (4 << 20) + 1;

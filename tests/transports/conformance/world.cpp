@@ -99,6 +99,12 @@ std::uint64_t World::send(Rank from, Rank to, Slot slot, std::span<const std::by
       "a send to be accepted");
 }
 
+std::uint64_t World::readable_send(Rank from, Rank to, Slot slot, std::span<const std::byte> bytes) {
+  return post(
+      from, [&](std::uint64_t context) { return at(from).post_readable_send(to, slot, bytes, context); },
+      "a send that the peer may read to be accepted");
+}
+
 std::uint64_t World::recv(Rank rank, Rank from, Slot slot, std::span<std::byte> into) {
   return post(
       rank, [&](std::uint64_t context) { return at(rank).post_recv(from, slot, into, context); },

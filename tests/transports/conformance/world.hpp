@@ -59,6 +59,7 @@ class World {
 
   /// Posts, polling all ranks while the answer is `again`; the context.
   std::uint64_t send(Rank from, Rank to, Slot slot, std::span<const std::byte> bytes);
+  std::uint64_t readable_send(Rank from, Rank to, Slot slot, std::span<const std::byte> bytes);
   std::uint64_t recv(Rank at, Rank from, Slot slot, std::span<std::byte> into);
   std::uint64_t cold_recv(Rank at, Rank from, Slot slot, std::span<std::byte> into);
   /// Writes `part` bytes at a time ahead and posts to each of `to`, where that was reached as written; the contexts.

@@ -22,6 +22,9 @@ class OnGpu final : public ForwardingEndpoint {
     std::copy(from.begin(), from.end(), made_up::gpu()->see(block.bytes.data()));
     return keep(inner().post_send(peer, slot, block.bytes, context), std::move(block), context);
   }
+  Post post_readable_send(Rank peer, Slot slot, std::span<const std::byte> from, std::uint64_t context) override {
+    return post_send(peer, slot, from, context);
+  }
   Post post_recv(Rank peer, Slot slot, std::span<std::byte> into, std::uint64_t context) override {
     Block block = block_for(peer, into.size());
     block.into = into;

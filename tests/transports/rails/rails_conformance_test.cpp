@@ -43,6 +43,9 @@ class MixedWays final : public ForwardingEndpoint {
     inner().write_ahead(to, message, begin, end);
     for (Ahead& each : to) each.slot *= inverse;
   }
+  Post post_readable_send(Rank peer, Slot slot, std::span<const std::byte> from, std::uint64_t context) override {
+    return inner().post_readable_send(peer, mixed(slot), from, context);
+  }
   Post post_written(Rank peer, Slot slot, std::span<const std::byte> from, std::uint64_t context) override {
     return inner().post_written(peer, mixed(slot), from, context);
   }

@@ -92,8 +92,8 @@ TEST(ShmWakeUps, WhoWaitsForASmallLoanIsRungByWhoReadIt) {
   std::byte* const mapped = two.world.at(0).mapped_memory()->allocate(bytes);
   ASSERT_NE(mapped, nullptr);
   std::uint32_t first = 0, second = 0;
-  ASSERT_TRUE(two.way_of(0).lend(head_of(0), {mapped, bytes}, false, first));
-  ASSERT_TRUE(two.way_of(0).lend(head_of(1), {mapped, bytes}, false, second));
+  ASSERT_TRUE(two.way_of(0).lend(head_of(0), {mapped, bytes}, {}, first));
+  ASSERT_TRUE(two.way_of(0).lend(head_of(1), {mapped, bytes}, {}, second));
   two.world.poll(0);
   ASSERT_TRUE(two.at(0).arm()) << "both are out";
   FastMessage message;

@@ -1,0 +1,251 @@
+// Messages in memory that is not shared, which their receiver reads with the kernel's help, or cannot.
+
+#include <sys/mman.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <memory>
+
+#include "tests/transports/shm/shm_world.hpp"
+#include "transports/shm/intake.hpp"
+#include "transports/shm/unshared_choice.hpp"
+
+namespace fabring::conformance {
+namespace {
+
+constexpr std::size_t long_enough = 64 * 1024;
+// The first two messages go the other way, and what is not known is tried then.
+constexpr std::uint32_t copied_first = 2;
+
+/// Memory that can be taken away from who reads it, and come again.
+class Guarded {
+ public:
+  explicit Guarded(const Bytes& bytes) : size_(bytes.size()) {
+    void* const at = ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (at == MAP_FAILED) throw std::bad_alloc();
+    at_ = static_cast<std::byte*>(at);
+    std::memcpy(at_, bytes.data(), size_);
+  }
+  Guarded(const Guarded&) = delete;
+  Guarded& operator=(const Guarded&) = delete;
+  ~Guarded() { ::munmap(at_, size_); }
+  std::span<const std::byte> bytes() const { return {at_, size_}; }
+  void hide() const { ASSERT_EQ(::mprotect(at_, size_, PROT_NONE), 0); }
+  void show() const { ASSERT_EQ(::mprotect(at_, size_, PROT_READ), 0); }
+
+ private:
+  std::byte* at_ = nullptr;
+  std::size_t size_;
+};
+
+/// Rank 0 sends to rank 1.
+class ShmUnshared : public testing::Test {
+ protected:
+  void SetUp() override { world.connect(); }
+
+  /// Until the next one is to be read by its receiver.
+  void send_what_is_copied() {
+    for (Slot slot = 1; slot <= copied_first; ++slot) {
+      Bytes into(long_enough);
+      const auto received = world.recv(1, 0, slot, into);
+      const auto sent = world.readable_send(0, 1, slot, message);
+      EXPECT_TRUE(world.ending(sent) || (world.poll(0), world.ending(sent))) << "it is in the channel";
+      ASSERT_TRUE(world.complete({received, sent}));
+    }
+  }
+  FastPeer& way_of(Rank rank) { return *world.at(rank).fast_messages()->fast_peer(1 - rank); }
+  /// The same of small messages; the next one is lent.
+  void put_what_is_copied() {
+    std::uint32_t loan = 0;
+    for (std::uint32_t i = 0; i < copied_first; ++i)
+      ASSERT_FALSE(way_of(0).lend(head_of(i), message, {.readable = true}, loan));
+  }
+
+  World world{shm_fabric(), 2};
+  const Bytes message = pattern(long_enough, 7);
+};
+
+TEST_F(ShmUnshared, AMessageStaysWhereItIsUntilItsReceiverHasReadIt) {
+  send_what_is_copied();
+  Bytes into(long_enough);
+  const auto received = world.recv(1, 0, 9, into);
+  const auto sent = world.readable_send(0, 1, 9, message);
+  world.poll(0);
+  EXPECT_FALSE(world.ending(sent)) << "its bytes are not in the channel";
+  world.poll(1);
+  ASSERT_TRUE(world.ending(received));
+  EXPECT_EQ(into, message);
+  world.poll(0);
+  EXPECT_DONE(world, sent);
+}
+
+TEST_F(ShmUnshared, AnySendIsCopiedWhoseSenderHasTime) {
+  send_what_is_copied();
+  Bytes into(long_enough);
+  (void)world.recv(1, 0, 9, into);
+  const auto sent = world.send(0, 1, 9, message);
+  world.poll(0);
+  EXPECT_TRUE(world.ending(sent));
+}
+
+TEST_F(ShmUnshared, WhatCannotBeReadComesToTheSameReceiveInAnotherWay) {
+  const Guarded hidden(message);
+  send_what_is_copied();
+  Bytes into(long_enough);
+  const auto received = world.recv(1, 0, 9, into);
+  const auto sent = world.readable_send(0, 1, 9, hidden.bytes());
+  hidden.hide();
+  world.poll(1);
+  EXPECT_FALSE(world.ending(received));
+  hidden.show();
+  ASSERT_TRUE(world.complete({received, sent}));
+  EXPECT_DONE(world, received);
+  EXPECT_DONE(world, sent);
+  EXPECT_EQ(into, message);
+
+  const auto again = world.recv(1, 0, 10, into);
+  const auto copied = world.readable_send(0, 1, 10, hidden.bytes());
+  world.poll(0);
+  EXPECT_TRUE(world.ending(copied)) << "it is not tried again";
+  ASSERT_TRUE(world.complete({again}));
+}
+
+TEST_F(ShmUnshared, WhatWasTakenBackIsKnownToWhoReadIt) {
+  send_what_is_copied();
+  Bytes into(long_enough);
+  const auto received = world.recv(1, 0, 9, into);
+  const auto sent = world.readable_send(0, 1, 9, message);
+  world.at(0).disconnect(1);
+  world.poll(0);
+  ASSERT_TRUE(world.ending(sent));
+  EXPECT_EQ(world.ending(sent)->outcome, Outcome::aborted);
+  ASSERT_TRUE(world.complete({received}));
+  EXPECT_EQ(world.ending(received)->outcome, Outcome::lost);
+}
+
+TEST_F(ShmUnshared, AFastMessageIsBroughtFromWhereItIs) {
+  put_what_is_copied();
+  std::uint32_t loan = 0;
+  ASSERT_TRUE(way_of(0).lend(head_of(5), message, {.readable = true}, loan));
+  FastMessage came;
+  ASSERT_TRUE(way_of(1).front(came));
+  EXPECT_TRUE(came.is_away() && came.lent);
+  EXPECT_EQ(number_of(came.head), 5u);
+  Bytes into(came.payload.size());
+  ASSERT_TRUE(way_of(1).bring(came, into.data()));
+  EXPECT_EQ(into, message);
+  EXPECT_TRUE(way_of(1).is_intact());
+  EXPECT_FALSE(way_of(0).is_back(loan));
+  way_of(1).pop();
+  EXPECT_TRUE(way_of(0).is_back(loan));
+}
+
+TEST_F(ShmUnshared, AFastMessageIsFetchedForWhoReadsItInPlace) {
+  put_what_is_copied();
+  for (const std::uint32_t number : {5u, 6u}) {  // the second must not be taken for the first
+    const Bytes own = pattern(long_enough, number);
+    std::uint32_t loan = 0;
+    ASSERT_TRUE(way_of(0).lend(head_of(number), own, {.readable = true}, loan));
+    FastMessage came;
+    ASSERT_TRUE(way_of(1).front(came));
+    EXPECT_TRUE(std::ranges::equal(way_of(1).fetch(came), own));
+    way_of(1).pop();
+  }
+}
+
+TEST_F(ShmUnshared, AFastMessageThatCannotBeReadWaitsUntilItIsShared) {
+  const Guarded hidden(message);
+  put_what_is_copied();
+  std::uint32_t loan = 0;
+  ASSERT_TRUE(way_of(0).lend(head_of(5), hidden.bytes(), {.readable = true}, loan));
+  ASSERT_TRUE(way_of(0).put(head_of(6), {}));
+  FastMessage came;
+  ASSERT_TRUE(way_of(1).front(came));
+  hidden.hide();
+  Bytes into(long_enough);
+  EXPECT_FALSE(way_of(1).bring(came, into.data()));
+  EXPECT_FALSE(way_of(1).front(came)) << "nor what follows it";
+  hidden.show();
+  world.poll(0);
+  ASSERT_TRUE(way_of(1).front(came));
+  EXPECT_EQ(number_of(came.head), 5u);
+  EXPECT_FALSE(came.is_away());
+  EXPECT_TRUE(std::ranges::equal(came.payload, message));
+  way_of(1).pop();
+  EXPECT_TRUE(way_of(0).is_back(loan));
+  ASSERT_TRUE(way_of(1).front(came));
+  EXPECT_EQ(number_of(came.head), 6u);
+  EXPECT_FALSE(way_of(0).lend(head_of(7), hidden.bytes(), {.readable = true}, loan)) << "it is not tried again";
+}
+
+// Who takes back that it has read something, to have it once more, gets nothing: the program may have freed it.
+TEST(ShmFastUnshared, WhatIsBackIsNeverSharedAgain) {
+  auto memory = *shm::SharedMemory::create(shm::Pair::of_world(nullptr, 2).size());
+  const shm::Pair pair = shm::Pair::of_world(memory.data(), 2);
+  shm::FastOutbox out(pair, true);
+  const Bytes message = pattern(long_enough, 1);
+  std::uint32_t loan = 0;
+  ASSERT_TRUE(out.lend_unshared(head_of(0), message, loan));
+  shm::Channel& channel = pair.channel(true);
+  channel.unread = shm::FastRing::stamp_of(0);
+  EXPECT_EQ(out.unread_bytes(), long_enough);
+  channel.fast_read = 1;
+  EXPECT_TRUE(out.is_back(loan));
+  channel.fast_read = 0;
+  EXPECT_TRUE(out.is_back(loan));
+  EXPECT_EQ(out.unread_bytes(), 0u);
+}
+
+TEST(ShmIntake, ReadsOnlyTheProcessThatItMet) {
+  std::array<int, 2> ends{};
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()), 0);
+  const Descriptor here(ends[0]), there(ends[1]);
+  const auto channel = std::make_unique<shm::Channel>();
+  shm::ProcessMark mark{12345, 0};
+  mark.at = reinterpret_cast<std::uint64_t>(&mark);
+  const Bytes source = pattern(long_enough, 3);
+  Bytes into(long_enough);
+  const auto address = reinterpret_cast<std::uint64_t>(source.data());
+
+  shm::Intake intake(*channel, here.fd(), mark);
+  EXPECT_EQ(channel->reads_in.load(), 0u) << "it can, and how long that takes is not known";
+  ASSERT_TRUE(intake.read(into.data(), address, into.size()));
+  EXPECT_EQ(into, source);
+  EXPECT_FALSE(intake.read(into.data(), 8, into.size())) << "nothing is there";
+  EXPECT_EQ(channel->reads_in.load(), shm::UnsharedChoice::unreadable);
+
+  shm::Intake again(*channel, here.fd(), mark);
+  mark.number = 54321;  // another program runs there now
+  EXPECT_FALSE(again.read(into.data(), address, into.size()));
+
+  const shm::Intake stranger(*channel, here.fd(), {1, mark.at});
+  EXPECT_EQ(channel->reads_in.load(), shm::UnsharedChoice::unreadable);
+}
+
+/// How many of so many messages are read by their receiver, where a byte takes so many nanoseconds.
+int read_of(int messages, double written, double copied, double read) {
+  const auto channel = std::make_unique<shm::Channel>();
+  channel->copies_in = static_cast<std::uint32_t>(copied * 1024 * 1000);
+  channel->reads_in = static_cast<std::uint32_t>(read * 1024 * 1000);
+  shm::UnsharedChoice choice(*channel);
+  int reads = 0;
+  for (int i = 0; i < messages; ++i) reads += choice.next(written) ? 1 : 0;
+  return reads;
+}
+
+TEST(ShmUnsharedChoice, TakesTheQuickerWayAndTriesTheOther) {
+  const int period = static_cast<int>(shm::UnsharedChoice::trial_period);
+  const int trials = static_cast<int>(shm::UnsharedChoice::trials);
+  EXPECT_EQ(read_of(3 * period, 0.1, 0.1, 0.1), 3 * (period - trials));
+  EXPECT_EQ(read_of(3 * period, 0.1, 0.1, 0.25), 3 * trials);
+}
+
+TEST(ShmUnsharedChoice, AsksNothingOfWhoCannotRead) {
+  const auto channel = std::make_unique<shm::Channel>();
+  channel->reads_in = shm::UnsharedChoice::unreadable;
+  shm::UnsharedChoice choice(*channel);
+  for (std::uint32_t i = 0; i < 2 * shm::UnsharedChoice::trial_period; ++i) EXPECT_FALSE(choice.next(1.0));
+}
+
+}  // namespace
+}  // namespace fabring::conformance

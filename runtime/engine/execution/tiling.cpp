@@ -76,7 +76,7 @@ Tiling choose_tiling(const PreparedPlan& prepared, const Call& call, const Tilin
   const Plan& plan = prepared.plan;
   const std::string_view algorithm = call.given ? std::string_view() : plan.algorithm;
   const TilingRules rules = call.tensors ? for_kept_messages(any, call.collective, algorithm, plan.size)
-                                         : rules_for(any, call.collective, algorithm, plan.size, call.carried_bytes());
+                                         : rules_for(any, call.collective, algorithm, plan.size, call.choice_bytes());
   // Longest message if everything were one tile; the plan gives it as a share of the vector or of a block.
   const double message = longest_message_bytes(plan.largest_message, size_of(call.carried()));
   Tiling tiling;

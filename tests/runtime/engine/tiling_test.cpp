@@ -163,6 +163,17 @@ TEST(Tiling, where_only_pairs_know_lengths_sends_the_same_unasked_whatever_a_ran
   EXPECT_EQ(choose_tiling(plan, much, rules).eager_bytes, 1u << 13);
 }
 
+TEST(Tiling, where_only_pairs_know_lengths_cuts_them_alike_whatever_a_rank_has) {
+  const PreparedPlan plan = prepared(Algorithm::ring, 0, {0, 0});
+  TilingRules rules;
+  rules.pair_bytes = 32 << 10;
+  Call little = vector_of(0, 4), much = little;
+  little.collective = much.collective = Collective::alltoall;
+  little.counts.assign(4, 40'000);
+  much.counts.assign(4, 100'000);
+  EXPECT_EQ(choose_tiling(plan, little, rules).slice, choose_tiling(plan, much, rules).slice);
+}
+
 TEST(Tiling, has_more_under_way_of_what_is_reduced_where_that_is_said) {
   TilingRules rules{1 << 16, 1 << 14, 3};
   const auto depth = [&](Collective collective) {

@@ -117,13 +117,7 @@ class FastOutbox {
   }
   /// An answer in its place, has_room_for_line() given. It has been read once the number returned is_back().
   std::uint32_t put_answer(const FastMessage::Head& head, const AnswerPlace& place, std::uint32_t bytes) {
-    FastLine& first = at(line_);
-    first.bytes = bytes | FastRing::answer;
-    first.head = head;
-    std::memcpy(first.payload.data(), &place, sizeof place);
-    make_unwritten(line_ + 1);
-    first.stamp.store(FastRing::stamp_of(line_), std::memory_order_release);
-    return ++line_;
+    return put_line(head, bytes | FastRing::answer, place);
   }
   bool has_room_for_line() { return room_for(2); }
   /// Are answers in the place of messages of so many bytes as quick as messages of their own?
@@ -133,11 +127,7 @@ class FastOutbox {
   /// The peer answers messages in their place.
   void note_answer() { answers_due_ = answers_after_one; }
   /// Once true, it stays so, whatever the peer says later: the bytes are not there any more then.
-  bool is_back(std::uint32_t loan) const {
-    const std::uint32_t read = channel_->fast_read.load(std::memory_order_acquire);
-    if (static_cast<std::int32_t>(read - read_) > 0) read_ = read;
-    return static_cast<std::int32_t>(read_ - loan) >= 0;
-  }
+  bool is_back(std::uint32_t loan) const { return static_cast<std::int32_t>(note_read() - loan) >= 0; }
   /// True, once each time: the peer has read on while a loan was out. Whoever is about to sleep looks at its loans once
   /// more then.
   bool note_returns() {
@@ -155,6 +145,7 @@ class FastOutbox {
   }
   /// Whoever still reads what was lent will know that it may be anything.
   void withdraw() {
+    unshared_.clear();
     if (!lends_ || is_back(lent_end_)) return;
     channel_->withdrawn.store(1, std::memory_order_relaxed);
     std::atomic_thread_fence(std::memory_order_seq_cst);  // before the bytes change; pairs with FastInbox::is_intact()
@@ -176,15 +167,20 @@ class FastOutbox {
   };
 
   std::uint32_t put_loan(const FastMessage::Head& head, const Loan& told, std::uint32_t bytes) {
+    lends_ = unseen_ = true;
+    return lent_end_ = put_line(head, bytes | FastRing::lent, told);
+  }
+  // A message whose line says where its payload is; the number of the next.
+  template <class Told>
+  std::uint32_t put_line(const FastMessage::Head& head, std::uint32_t bytes, const Told& told) {
+    static_assert(sizeof told == FastRing::inline_bytes);
     FastLine& first = at(line_);
-    first.bytes = bytes | FastRing::lent;
+    first.bytes = bytes;
     first.head = head;
     std::memcpy(first.payload.data(), &told, sizeof told);
     make_unwritten(line_ + 1);
     first.stamp.store(FastRing::stamp_of(line_), std::memory_order_release);
-    ++line_;
-    lends_ = unseen_ = true;
-    return lent_end_ = line_;
+    return ++line_;
   }
   Unshared* find_unread() {
     if (unshared_.empty()) return nullptr;
@@ -209,8 +205,16 @@ class FastOutbox {
     std::atomic<std::uint32_t>& stamp = at(number).stamp;
     if (stamp.load(std::memory_order_relaxed) == FastRing::stamp_of(number)) stamp.store(0, std::memory_order_relaxed);
   }
+  // How far the peer has read at most. Nobody asks for as long as nothing is lent, so each time round the ring does:
+  // the numbers wrap.
+  std::uint32_t note_read() const {
+    const std::uint32_t read = channel_->fast_read.load(std::memory_order_acquire);
+    if (static_cast<std::int32_t>(read - read_) > 0) read_ = read;
+    return read_;
+  }
   // Numbers of lines wrap: a loan that is long back must not seem to be out again.
   void forget_what_is_back() {
+    (void)note_read();
     while (!places_.empty() && is_back(places_.front().line + 1)) places_.pop_front();
     while (!unshared_.empty() && is_back(unshared_.front().line + 1)) unshared_.pop_front();
     lends_ = lends_ && !is_back(lent_end_);

@@ -68,7 +68,6 @@ Inbox::Taken Inbox::take(SlotTable& receives, Ledger& ledger, std::size_t most_b
 
 Inbox::Taken Inbox::take_entry(const Seen& entry, PostedReceive& receive, SlotTable& receives, Ledger& ledger) {
   const std::uint32_t bytes = entry.bytes;
-  const auto taken = [](bool sense) { return sense ? Taken::some : Taken::nonsense; };
   if (bytes > receive.capacity && entry.kind != EntryKind::ticket) return Taken::nonsense;
   if (within_ && (entry.slot != slot_ || (entry.kind != EntryKind::part && entry.kind != EntryKind::last)))
     return Taken::nonsense;
@@ -89,7 +88,7 @@ Inbox::Taken Inbox::take_entry(const Seen& entry, PostedReceive& receive, SlotTa
     case EntryKind::lent:
       return take_lent(entry, receive, receives, ledger);
     case EntryKind::ticket:
-      return taken(take_ticket(receive, entries_, bytes, receives, ledger));
+      return take_ticket(receive, entries_, bytes, receives, ledger) ? Taken::some : Taken::nonsense;
     case EntryKind::unshared:
       return take_unshared(entry, receive, receives, ledger);
   }

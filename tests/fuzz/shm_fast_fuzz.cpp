@@ -25,8 +25,8 @@ void run(std::string_view input) {
   const std::size_t ring_bytes = shared.pair.fast.bytes();
   std::memset(static_cast<void*>(&shared.pair.channel(true)), 0, sizeof(shm::Channel));
   std::memset(lines, 0, ring_bytes);
-  shm::Intake intake(shared.pair.channel(true));
-  shm::FastInbox inbox(shared.pair, true, shared.peers_arena, shared.own_arena, &intake);
+  shm::ProcessReader reader(shared.pair.channel(true));
+  shm::FastInbox inbox(shared.pair, true, shared.peers_arena, shared.own_arena, &reader);
   const shm::FastOutbox answers(shared.pair, false);
   for (Pieces pieces(input); !pieces.empty();) {
     const std::size_t at = pieces.number() % shared.pair.fast.lines * shm::line;

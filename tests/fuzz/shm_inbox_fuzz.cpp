@@ -27,8 +27,8 @@ void run(std::string_view input) {
   static SharedPair shared;
   shm::Channel& channel = shared.pair.channel(true);
   std::memset(static_cast<void*>(&channel), 0, sizeof channel);
-  shm::Intake intake(shared.pair.channel(true));
-  shm::Inbox inbox(shared.pair, true, shared.peers_arena, intake);
+  shm::ProcessReader reader(shared.pair.channel(true));
+  shm::Inbox inbox(shared.pair, true, shared.peers_arena, reader);
   SlotTable receives;
   Ledger ledger;
   std::array<std::vector<std::byte>, slots> memory;  // of their own, so that a byte too many is seen

@@ -4,11 +4,11 @@
 // line begins a message is told by its stamp, the last thing that is written. Payloads overwrite old stamps, so before
 // a sender publishes a message it sees to it that the line after it does not look like one. A payload in the program's
 // part of the sender's arena may stay there instead, until the receiver has passed the message's line; a long one also
-// in memory that nobody shares, which the receiver reads with the kernel's help (Intake). Where it cannot, it says so
-// (Channel::unread) and waits until its sender has put the payload into shared memory. And a message
-// may be answered by one whose payload has taken the place of its own: a line that two cores write and read by turns
-// goes from one to the other and back, where two lines would go back and forth each. It is not free until the answer
-// has been read.
+// in memory that nobody shares, which the receiver reads with the kernel's help (ProcessReader). Where it cannot, it
+// says so (Channel::unread) and waits until its sender has put the payload into shared memory. And a message may be
+// answered by one whose payload has taken the place of its own: a line that two cores write and read by turns goes from
+// one to the other and back, where two lines would go back and forth each. It is not free until the answer has been
+// read.
 
 #include <algorithm>
 #include <cstring>
@@ -21,10 +21,9 @@
 #include "runtime/base/copy_bytes.hpp"
 #include "transports/fast_messages.hpp"
 #include "transports/shm/common_copies.hpp"
-#include "transports/shm/intake.hpp"
 #include "transports/shm/layout.hpp"
+#include "transports/shm/process_reader.hpp"
 #include "transports/shm/shared_copy.hpp"
-#include "transports/shm/unshared_choice.hpp"
 
 namespace fabring::shm {
 
@@ -49,11 +48,7 @@ static_assert(sizeof(AnswerPlace) == FastRing::inline_bytes);
 class FastOutbox {
  public:
   FastOutbox(const Pair& pair, bool upwards, const SharedCopy& copies = SharedCopy())
-      : channel_(&pair.channel(upwards)),
-        lines_(pair.fast_lines(upwards)),
-        ring_(pair.fast),
-        copies_(copies),
-        choice_(*channel_) {}
+      : channel_(&pair.channel(upwards)), lines_(pair.fast_lines(upwards)), ring_(pair.fast), copies_(copies) {}
 
   /// False: no room now.
   bool put(const FastMessage::Head& head, std::span<const std::byte> payload) {
@@ -98,8 +93,8 @@ class FastOutbox {
     loan = put_loan(head, told, static_cast<std::uint32_t>(payload.size()));
     return true;
   }
-  /// Would the peer rather read the next long message itself? See UnsharedChoice::next().
-  bool rather_unshared() { return choice_.next(copies_.pace()); }
+  /// Can the peer read what is not shared?
+  bool reads_unshared() const { return channel_->reads_unshared.load(std::memory_order_relaxed) != 0; }
   /// The peer waits for what it could not read: its length. 0: it does not.
   std::size_t unread_bytes() {
     const Unshared* const loan = find_unread();
@@ -242,7 +237,6 @@ class FastOutbox {
   };
   std::deque<Place> places_;  // where answers may be written, oldest first
   std::deque<Unshared> unshared_;
-  UnsharedChoice choice_;
   bool lends_ = false;
   std::uint32_t lent_end_ = 0;   // of the last loan
   bool unseen_ = false;          // note_returns() has not found the last loan back
@@ -253,14 +247,14 @@ class FastInbox {
  public:
   enum class Found : std::uint8_t { nothing, message, nonsense };
 
-  /// `intake`: null: nothing is measured, and nothing read that is not shared.
+  /// `reader`: null: nothing is read that is not shared.
   FastInbox(const Pair& pair, bool upwards, std::span<std::byte> peers_arena = {},
-            std::span<const std::byte> own_arena = {}, Intake* intake = nullptr)
+            std::span<const std::byte> own_arena = {}, ProcessReader* reader = nullptr)
       : channel_(&pair.channel(upwards)),
         lines_(pair.fast_lines(upwards)),
         own_lines_(pair.fast_lines(!upwards)),
         ring_(pair.fast),
-        intake_(intake),
+        reader_(reader),
         arena_(peers_arena),
         own_arena_(own_arena) {}
 
@@ -297,11 +291,10 @@ class FastInbox {
   /// there again, with a payload that can.
   bool bring(const FastMessage& message, std::byte* to) {
     if (!message.is_away()) {
-      intake_ != nullptr ? intake_->copy(to, message.payload.data(), message.payload.size())
-                         : copy_bytes(to, message.payload.data(), message.payload.size());
+      copy_bytes(to, message.payload.data(), message.payload.size());
       return true;
     }
-    if (intake_ != nullptr && intake_->read(to, unshared_, message.payload.size())) return true;
+    if (reader_ != nullptr && reader_->read(to, unshared_, message.payload.size())) return true;
     unread_ = FastRing::stamp_of(line_);
     channel_->unread.store(unread_, std::memory_order_release);
     return false;
@@ -423,7 +416,7 @@ class FastInbox {
   FastLine* lines_;
   const FastLine* own_lines_;  // of the other ring
   FastRing ring_;
-  Intake* intake_;
+  ProcessReader* reader_;
   std::span<std::byte> arena_;  // the sender's
   std::span<const std::byte> own_arena_;
   std::uint32_t line_ = 0;    // the next to read

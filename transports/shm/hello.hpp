@@ -16,7 +16,7 @@
 namespace fabring::shm {
 
 struct Hello {
-  static constexpr std::uint64_t magic_number = 0x354d485347424146;  // of this layout
+  static constexpr std::uint64_t magic_number = 0x364d485347424146;  // of this layout
   std::uint64_t magic = magic_number;
   std::uint64_t nonce = 0;  ///< of the job
   std::uint64_t pair_bytes = 0;

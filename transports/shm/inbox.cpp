@@ -2,7 +2,18 @@
 
 #include <cstring>
 
+#include "runtime/base/copy_bytes.hpp"
+#include "transports/shm/shared_copy.hpp"
+
 namespace fabring::shm {
+namespace {
+
+void bring(const PostedReceive& receive, std::size_t at, const std::byte* from, std::size_t bytes) {
+  receive.cold ? streaming_copy(receive.into + at, from, bytes) : copy_bytes(receive.into + at, from, bytes);
+}
+
+}  // namespace
+
 bool Inbox::empty() const {
   return channel_->entries[entries_ % entry_count].turn.load(std::memory_order_acquire) != entries_ + 1;
 }
@@ -98,7 +109,7 @@ Inbox::Taken Inbox::take_entry(const Seen& entry, PostedReceive& receive, SlotTa
 bool Inbox::take_part(const PostedReceive& receive, std::uint32_t bytes) {
   if (bytes > staging_.part() || bytes > receive.capacity - done_) return false;
   bytes_ += staging_.skip(bytes_, bytes);
-  intake_.copy(receive.into + done_, staged_ + bytes_ % staging_.bytes, bytes, receive.cold);
+  bring(receive, done_, staged_ + bytes_ % staging_.bytes, bytes);
   bytes_ += Staging::length(bytes);
   done_ += bytes;
   return true;
@@ -107,7 +118,7 @@ bool Inbox::take_part(const PostedReceive& receive, std::uint32_t bytes) {
 bool Inbox::take_landed(const PostedReceive& receive, std::uint32_t bytes) {
   if (!has_landing(receive.slot)) return false;
   const Offered& offered = landings_[receive.slot % landing_count];
-  if (offered.halfway != nullptr) intake_.copy(receive.into, offered.halfway, bytes, receive.cold);
+  if (offered.halfway != nullptr) bring(receive, 0, offered.halfway, bytes);
   const MessageEnds ends = MessageEnds::of(offered.offset, bytes, offered.shares_pages);
   if (ends.bytes() == 0) return true;
   bytes_ += staging_.skip(bytes_, ends.bytes());
@@ -128,7 +139,7 @@ Inbox::Taken Inbox::take_lent(const Seen& entry, PostedReceive& receive, SlotTab
     completion.lent = from;
     completion.loan = entries_;
   } else {
-    intake_.copy(receive.into, from, entry.bytes, receive.cold);
+    bring(receive, 0, from, entry.bytes);
     if (!return_copied(entries_)) return Taken::taken_back;
   }
   over(receive, completion, receives, ledger);
@@ -137,7 +148,7 @@ Inbox::Taken Inbox::take_lent(const Seen& entry, PostedReceive& receive, SlotTab
 
 // What cannot be read comes in another way, to the same receive.
 Inbox::Taken Inbox::take_unshared(const Seen& entry, PostedReceive& receive, SlotTable& receives, Ledger& ledger) {
-  if (!intake_.read(receive.into, entry.offset, entry.bytes)) {
+  if (!reader_.read(receive.into, entry.offset, entry.bytes)) {
     refuse(entries_);
     gave_back_ = true;
     return Taken::some;

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "transports/ledger.hpp"
-#include "transports/shm/intake.hpp"
 #include "transports/shm/layout.hpp"
+#include "transports/shm/process_reader.hpp"
 #include "transports/slot_table.hpp"
 
 namespace fabring::shm {
@@ -21,12 +21,12 @@ class Inbox {
     taken_back,  ///< what was lent, while it was read: it may be anything
   };
 
-  Inbox(const Pair& pair, bool upwards, std::span<const std::byte> peers_arena, Intake& intake)
+  Inbox(const Pair& pair, bool upwards, std::span<const std::byte> peers_arena, ProcessReader& reader)
       : channel_(&pair.channel(upwards)),
         staged_(pair.staged(upwards)),
         staging_(pair.staging),
         arena_(peers_arena),
-        intake_(intake) {}
+        reader_(reader) {}
 
   bool empty() const;
   /// Takes what is there, about `most_bytes` of it. After `nonsense` and `taken_back` the channel must not be read any
@@ -87,7 +87,7 @@ class Inbox {
   const std::byte* staged_;
   Staging staging_;
   std::span<const std::byte> arena_;
-  Intake& intake_;
+  ProcessReader& reader_;
   std::uint32_t entries_ = 0;  // taken
   std::uint32_t bytes_ = 0;
   bool gave_back_ = false;  // what was lent, since the last sender_waits()

@@ -6,7 +6,7 @@
 // sent, a ring of bytes that messages are copied through, and the landings: receives whose memory the sender may fill
 // itself, because it lies in the receiver's Arena. A message that lies in its sender's Arena can be lent instead: the
 // receiver reads it where it is, and gives it back; one that does not, where the kernel lets the receiver read its
-// memory (intake.hpp). Beside them is a ring of lines for small messages (fast_box.hpp). Counters only grow,
+// memory (process_reader.hpp). Beside them is a ring of lines for small messages (fast_box.hpp). Counters only grow,
 // modulo 2^32.
 
 #include <algorithm>
@@ -184,10 +184,7 @@ struct Channel {
   alignas(line) std::array<Landing, landing_count> landings;
   alignas(line) std::array<std::atomic<std::uint32_t>, loan_count> returned;  ///< loans given back, each at its number
   std::array<std::atomic<std::uint32_t>, loan_count> refused;                 ///< of these what could not be read
-  /// How long the receiver takes (Pace::published): to read what is unshared, 0 as long as it is not known, and
-  /// `unreadable` where it cannot; and to copy a message out of the staging ring.
-  alignas(line) std::atomic<std::uint32_t> reads_in;
-  std::atomic<std::uint32_t> copies_in;
+  alignas(line) std::atomic<std::uint32_t> reads_unshared;  ///< it can read memory that the sender shares with nobody
   std::atomic<std::uint32_t> unread;  ///< the stamp of the line of a loan of unshared memory that could not be read
   // Written by the sender.
   alignas(line) std::atomic<std::uint32_t> waits_for_room;

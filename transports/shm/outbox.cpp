@@ -60,9 +60,9 @@ bool Outbox::lend(EntryKind kind, const Outgoing& message, std::uint64_t offset)
 }
 
 // What is neither shared nor has a place there where the peer reads it, or writes on.
-bool Outbox::is_read_where_it_is(const Outgoing& message, const std::optional<Target>& there) {
+bool Outbox::is_read_where_it_is(const Outgoing& message, const std::optional<Target>& there) const {
   return message.readable && message.from.size() >= least_unshared && !message.offset &&
-         (!there || there->rather == Rather::once) && choice_.next(copies_.pace());
+         (!there || there->rather == Rather::once) && channel_->reads_unshared.load(std::memory_order_relaxed) != 0;
 }
 
 bool Outbox::put_ticket(Slot slot, std::span<const std::byte> ticket, std::uint64_t context) {

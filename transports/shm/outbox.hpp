@@ -11,7 +11,6 @@
 #include "transports/shm/common_copies.hpp"
 #include "transports/shm/layout.hpp"
 #include "transports/shm/shared_copy.hpp"
-#include "transports/shm/unshared_choice.hpp"
 
 namespace fabring::shm {
 
@@ -31,11 +30,7 @@ class Outbox {
   enum class Put : std::uint8_t { no_room, some, all, lent };
 
   Outbox(const Pair& pair, bool upwards, std::span<std::byte> peers_arena)
-      : channel_(&pair.channel(upwards)),
-        staged_(pair.staged(upwards)),
-        staging_(pair.staging),
-        arena_(peers_arena),
-        choice_(*channel_) {}
+      : channel_(&pair.channel(upwards)), staged_(pair.staged(upwards)), staging_(pair.staging), arena_(peers_arena) {}
 
   /// Puts in as much as there is room for. `lent`: it is on its way, but its bytes must stay as they are until it has
   /// been given back.
@@ -113,7 +108,7 @@ class Outbox {
   bool may_lend() const;
   void note_loan(EntryKind kind, const Outgoing& message, std::size_t bytes);
   bool lend(EntryKind kind, const Outgoing& message, std::uint64_t offset);
-  bool is_read_where_it_is(const Outgoing& message, const std::optional<Target>& there);
+  bool is_read_where_it_is(const Outgoing& message, const std::optional<Target>& there) const;
   bool land(const Outgoing& message, const Target& target);
   std::byte* stage(std::uint32_t bytes);
   bool entry_free() const;
@@ -130,8 +125,7 @@ class Outbox {
   Staging staging_;
   std::span<std::byte> arena_;
   SharedCopy copies_;
-  SharedCopy copies_ahead_;  // of what is in this rank's cache: by another measure
-  UnsharedChoice choice_;
+  SharedCopy copies_ahead_;    // of what is in this rank's cache: by another measure
   std::uint32_t entries_ = 0;  // published
   std::uint32_t bytes_ = 0;    // of the staging ring used, in all
   std::array<Loan, loan_count> loans_{};

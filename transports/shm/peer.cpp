@@ -35,11 +35,11 @@ void Peer::meet(Acquaintance acquaintance) {
   const Pair pair = Pair::of_world(known_.pair.data(), world_size_);
   const std::span arena(known_.arena.data(), known_.arena.size());
   const ArenaHeader& header = *reinterpret_cast<const ArenaHeader*>(known_.arena.data());
-  intake_.emplace(pair.channel(self_ > rank_), known_.lifeline.fd(), header.mark);
-  inbox_.emplace(pair, self_ > rank_, arena, *intake_);
+  reader_.emplace(pair.channel(self_ > rank_), known_.lifeline.fd(), header.mark);
+  inbox_.emplace(pair, self_ > rank_, arena, *reader_);
   outbox_.emplace(pair, self_ < rank_, arena);
   fast_inbox_.emplace(pair, self_ > rank_, arena,
-                      std::span<const std::byte>(arena_.memory().data(), arena_.memory().size()), &*intake_);
+                      std::span<const std::byte>(arena_.memory().data(), arena_.memory().size()), &*reader_);
   fast_outbox_.emplace(pair, self_ < rank_);
   sleeping_ = &reinterpret_cast<ArenaHeader*>(known_.arena.data())->sleeping;
   receives_.for_each([this](const PostedReceive& receive) { offer_landing(receive); });
@@ -211,7 +211,7 @@ bool Peer::lend(const FastMessage::Head& head, std::span<const std::byte> payloa
 
 bool Peer::lend_unshared(const FastMessage::Head& head, std::span<const std::byte> payload, std::uint32_t& loan) {
   if (payload.size() > fast_most_bytes()) return false;
-  if (!fast_outbox_->rather_unshared() || !fast_outbox_->lend_unshared(head, payload, loan)) return false;
+  if (!fast_outbox_->reads_unshared() || !fast_outbox_->lend_unshared(head, payload, loan)) return false;
   wrote(payload.size());
   return true;
 }

@@ -148,7 +148,7 @@ class Peer final : public FastPeer {
   int halfway_blocks_ = 0;
   bool only_one_ = false;
   Acquaintance known_;
-  std::optional<Intake> intake_;
+  std::optional<ProcessReader> reader_;
   std::optional<Inbox> inbox_;
   std::optional<Outbox> outbox_;
   std::optional<FastInbox> fast_inbox_;  // until nothing more may be taken from there

@@ -13,7 +13,6 @@ class SharedCopy {
   /// Whoever sees a later release store of this thread sees the bytes.
   void copy(std::byte* to, const std::byte* from, std::size_t bytes);
   Stores best() const { return choice_.best(); }
-  double pace() const { return choice_.pace(); }
 
  private:
   StoreChoice choice_;

@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "transports/shm/pace.hpp"
+#include "runtime/base/pace.hpp"
 
 namespace fabring::shm {
 
@@ -33,8 +33,6 @@ class StoreChoice {
     best_ = pace(Stores::ordinary) > advantage * pace(Stores::streaming) ? Stores::streaming : Stores::ordinary;
   }
   Stores best() const { return best_; }
-  /// Of the best, nanoseconds for a byte.
-  double pace() const { return pace(best_); }
 
   static constexpr std::uint32_t trial_period = 1024;  ///< copies from one trial of the other stores to the next
 

@@ -23,12 +23,21 @@ FlatRun::End FlatRun::run(EngineCore& engine, CommunicatorCore& communicator, st
   loans_.clear();
   writing_.clear();
   if (scratch_bytes_ > 0) take_scratch(engine.flat_scratch());
-  const bool over = tiling_.tiles == 1 ? run_one_tile(engine, communicator) : run_in_turns(engine, communicator);
-  lend_what_is_unwritten(engine);
-  if (!over || (!loans_.empty() && !await_loans(engine))) return End::stopped;
+  ReadChoice* const reads =
+      plan_->is_readable ? communicator.reads.of(call_.collective, call_.choice_bytes()) : nullptr;
+  is_read_ = reads != nullptr && reads->next();
+  const Time begin = reads != nullptr ? engine.clock().now() : Time();
+  if (!run_to_end(engine, communicator)) return End::stopped;
+  if (reads != nullptr) reads->took(is_read_, call_.bytes(), engine.clock().now() - begin);
   drop_copy();
   if (scratch_) engine.flat_scratch().give_back(std::move(scratch_));
   return End::done;
+}
+
+bool FlatRun::run_to_end(EngineCore& engine, CommunicatorCore& communicator) {
+  const bool over = tiling_.tiles == 1 ? run_one_tile(engine, communicator) : run_in_turns(engine, communicator);
+  lend_what_is_unwritten(engine);
+  return over && (loans_.empty() || await_loans(engine));
 }
 
 bool FlatRun::run_one_tile(EngineCore& engine, CommunicatorCore& communicator) {
@@ -158,7 +167,7 @@ bool FlatRun::lend(EngineCore& engine, CommunicatorCore& communicator, const Til
   const Record record = record_for(communicator, tile.placement.tile, step_at(next_), place.bytes);
   const Rank peer = messages_[next_].peer;
   std::uint32_t loan = 0;
-  const LoanTerms terms{.answerable = operands_.comes_back_there(tile.placement, id), .readable = plan_->is_readable};
+  const LoanTerms terms{.answerable = operands_.comes_back_there(tile.placement, id), .readable = is_read_};
   if (!plan_->may_be_lent[id] || !engine.transfer().lend_fast(peer, record, {place.from, place.bytes}, terms, loan))
     return false;
   loans_.add({peer, loan});

@@ -84,6 +84,7 @@ class FlatRun {
   std::uint32_t end_tile() const { return begun_; }  ///< it and all after it are not begun
   std::vector<StepId> done(std::uint32_t tile) const;
   const FastLoans& loans() const { return loans_; }
+  bool is_read() const { return is_read_; }  ///< what it sends may be read where it lies
   /// A message of a tile that goes on, sent from where it lies (Transfer::land).
   struct Writing {
     std::uint32_t tile = 0;
@@ -123,6 +124,7 @@ class FlatRun {
   bool take_others(const Operation& operation, const CommunicatorCore& communicator, DeviceRuntime* devices);
   void look_up_places(Tile& tile) { tile.places.look_up(steps_, plan_->plan, operands_, tile.placement); }
   void take_scratch(FlatScratch& of_all);
+  bool run_to_end(EngineCore& engine, CommunicatorCore& communicator);
   bool run_one_tile(EngineCore& engine, CommunicatorCore& communicator);
   bool run_in_turns(EngineCore& engine, CommunicatorCore& communicator);
   bool run_stage(EngineCore& engine, CommunicatorCore& communicator);
@@ -169,6 +171,7 @@ class FlatRun {
   std::unique_ptr<FlatScratch::Block> scratch_;  // while it runs, and after it stopped
   Signature signature_;
   std::uint32_t sequence_ = 0;
+  bool is_read_ = false;
   bool taken_ = false;      // the buffers of operation_ are those of call_
   bool looked_up_ = false;  // and the places of an operation of one tile are known
   // Where it is.

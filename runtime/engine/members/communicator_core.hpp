@@ -23,6 +23,7 @@
 #include "runtime/control/control_plane.hpp"
 #include "runtime/engine/call/message_lengths.hpp"
 #include "runtime/engine/execution/execution.hpp"
+#include "runtime/engine/execution/read_choice.hpp"
 #include "runtime/engine/flat/flat_run.hpp"
 #include "runtime/engine/members/account.hpp"
 #include "runtime/engine/members/refusals.hpp"
@@ -138,6 +139,7 @@ class CommunicatorCore {
   };
   std::array<Past, 64> past{};  ///< what was called here, to explain mismatches found late
   PointToPoint messages{*this};
+  ReadChoices reads;
   std::array<std::unique_ptr<FlatRun>, 4> flat;  ///< of the last small operations, for the next
   std::size_t next_flat = 0;
   std::uint32_t flat_sequence = 0;  ///< of the operation that one of them is at, which is in no list; 0: none

@@ -9,15 +9,12 @@
 #include <memory>
 
 #include "tests/transports/shm/shm_world.hpp"
-#include "transports/shm/intake.hpp"
-#include "transports/shm/unshared_choice.hpp"
+#include "transports/shm/process_reader.hpp"
 
 namespace fabring::conformance {
 namespace {
 
 constexpr std::size_t long_enough = 64 * 1024;
-// The first two messages go the other way, and what is not known is tried then.
-constexpr std::uint32_t copied_first = 2;
 
 /// Memory that can be taken away from who reads it, and come again.
 class Guarded {
@@ -55,30 +52,13 @@ class ShmUnshared : public testing::Test {
     world.connect();
   }
 
-  /// Until the next one is to be read by its receiver.
-  void send_what_is_copied() {
-    for (Slot slot = 1; slot <= copied_first; ++slot) {
-      Bytes into(long_enough);
-      const auto received = world.recv(1, 0, slot, into);
-      const auto sent = world.readable_send(0, 1, slot, message);
-      EXPECT_TRUE(world.ending(sent) || (world.poll(0), world.ending(sent))) << "it is in the channel";
-      ASSERT_TRUE(world.complete({received, sent}));
-    }
-  }
   FastPeer& way_of(Rank rank) { return *world.at(rank).fast_messages()->fast_peer(1 - rank); }
-  /// The same of small messages; the next one is lent.
-  void put_what_is_copied() {
-    std::uint32_t loan = 0;
-    for (std::uint32_t i = 0; i < copied_first; ++i)
-      ASSERT_FALSE(way_of(0).lend(head_of(i), message, {.readable = true}, loan));
-  }
 
   World world{shm_fabric(), 2};
   const Bytes message = pattern(long_enough, 7);
 };
 
 TEST_F(ShmUnshared, AMessageStaysWhereItIsUntilItsReceiverHasReadIt) {
-  send_what_is_copied();
   Bytes into(long_enough);
   const auto received = world.recv(1, 0, 9, into);
   const auto sent = world.readable_send(0, 1, 9, message);
@@ -92,7 +72,6 @@ TEST_F(ShmUnshared, AMessageStaysWhereItIsUntilItsReceiverHasReadIt) {
 }
 
 TEST_F(ShmUnshared, AnySendIsCopiedWhoseSenderHasTime) {
-  send_what_is_copied();
   Bytes into(long_enough);
   (void)world.recv(1, 0, 9, into);
   const auto sent = world.send(0, 1, 9, message);
@@ -102,7 +81,6 @@ TEST_F(ShmUnshared, AnySendIsCopiedWhoseSenderHasTime) {
 
 TEST_F(ShmUnshared, WhatCannotBeReadComesToTheSameReceiveInAnotherWay) {
   const Guarded hidden(message);
-  send_what_is_copied();
   Bytes into(long_enough);
   const auto received = world.recv(1, 0, 9, into);
   const auto sent = world.readable_send(0, 1, 9, hidden.bytes());
@@ -123,7 +101,6 @@ TEST_F(ShmUnshared, WhatCannotBeReadComesToTheSameReceiveInAnotherWay) {
 }
 
 TEST_F(ShmUnshared, WhatWasTakenBackIsKnownToWhoReadIt) {
-  send_what_is_copied();
   Bytes into(long_enough);
   const auto received = world.recv(1, 0, 9, into);
   const auto sent = world.readable_send(0, 1, 9, message);
@@ -136,7 +113,6 @@ TEST_F(ShmUnshared, WhatWasTakenBackIsKnownToWhoReadIt) {
 }
 
 TEST_F(ShmUnshared, AFastMessageIsBroughtFromWhereItIs) {
-  put_what_is_copied();
   std::uint32_t loan = 0;
   ASSERT_TRUE(way_of(0).lend(head_of(5), message, {.readable = true}, loan));
   FastMessage came;
@@ -153,7 +129,6 @@ TEST_F(ShmUnshared, AFastMessageIsBroughtFromWhereItIs) {
 }
 
 TEST_F(ShmUnshared, AFastMessageIsFetchedForWhoReadsItInPlace) {
-  put_what_is_copied();
   for (const std::uint32_t number : {5u, 6u}) {  // the second must not be taken for the first
     const Bytes own = pattern(long_enough, number);
     std::uint32_t loan = 0;
@@ -167,7 +142,6 @@ TEST_F(ShmUnshared, AFastMessageIsFetchedForWhoReadsItInPlace) {
 
 TEST_F(ShmUnshared, AFastMessageThatCannotBeReadWaitsUntilItIsShared) {
   const Guarded hidden(message);
-  put_what_is_copied();
   std::uint32_t loan = 0;
   ASSERT_TRUE(way_of(0).lend(head_of(5), hidden.bytes(), {.readable = true}, loan));
   ASSERT_TRUE(way_of(0).put(head_of(6), {}));
@@ -208,7 +182,7 @@ TEST(ShmFastUnshared, WhatIsBackIsNeverSharedAgain) {
   EXPECT_EQ(out.unread_bytes(), 0u);
 }
 
-TEST(ShmIntake, ReadsOnlyTheProcessThatItMet) {
+TEST(ShmProcessReader, ReadsOnlyTheProcessThatItMet) {
   if (!kernel_reads()) GTEST_SKIP() << "process_vm_readv is not allowed here";
   std::array<int, 2> ends{};
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()), 0);
@@ -220,44 +194,19 @@ TEST(ShmIntake, ReadsOnlyTheProcessThatItMet) {
   Bytes into(long_enough);
   const auto address = reinterpret_cast<std::uint64_t>(source.data());
 
-  shm::Intake intake(*channel, here.fd(), mark);
-  EXPECT_EQ(channel->reads_in.load(), 0u) << "it can, and how long that takes is not known";
-  ASSERT_TRUE(intake.read(into.data(), address, into.size()));
+  shm::ProcessReader reader(*channel, here.fd(), mark);
+  EXPECT_EQ(channel->reads_unshared.load(), 1u);
+  ASSERT_TRUE(reader.read(into.data(), address, into.size()));
   EXPECT_EQ(into, source);
-  EXPECT_FALSE(intake.read(into.data(), 8, into.size())) << "nothing is there";
-  EXPECT_EQ(channel->reads_in.load(), shm::UnsharedChoice::unreadable);
+  EXPECT_FALSE(reader.read(into.data(), 8, into.size())) << "nothing is there";
+  EXPECT_EQ(channel->reads_unshared.load(), 0u);
 
-  shm::Intake again(*channel, here.fd(), mark);
+  shm::ProcessReader again(*channel, here.fd(), mark);
   mark.number = 54321;  // another program runs there now
   EXPECT_FALSE(again.read(into.data(), address, into.size()));
 
-  const shm::Intake stranger(*channel, here.fd(), {1, mark.at});
-  EXPECT_EQ(channel->reads_in.load(), shm::UnsharedChoice::unreadable);
-}
-
-/// How many of so many messages are read by their receiver, where a byte takes so many nanoseconds.
-int read_of(int messages, double written, double copied, double read) {
-  const auto channel = std::make_unique<shm::Channel>();
-  channel->copies_in = static_cast<std::uint32_t>(copied * 1024 * 1000);
-  channel->reads_in = static_cast<std::uint32_t>(read * 1024 * 1000);
-  shm::UnsharedChoice choice(*channel);
-  int reads = 0;
-  for (int i = 0; i < messages; ++i) reads += choice.next(written) ? 1 : 0;
-  return reads;
-}
-
-TEST(ShmUnsharedChoice, TakesTheQuickerWayAndTriesTheOther) {
-  const int period = static_cast<int>(shm::UnsharedChoice::trial_period);
-  const int trials = static_cast<int>(shm::UnsharedChoice::trials);
-  EXPECT_EQ(read_of(3 * period, 0.1, 0.1, 0.1), 3 * (period - trials));
-  EXPECT_EQ(read_of(3 * period, 0.1, 0.1, 0.25), 3 * trials);
-}
-
-TEST(ShmUnsharedChoice, AsksNothingOfWhoCannotRead) {
-  const auto channel = std::make_unique<shm::Channel>();
-  channel->reads_in = shm::UnsharedChoice::unreadable;
-  shm::UnsharedChoice choice(*channel);
-  for (std::uint32_t i = 0; i < 2 * shm::UnsharedChoice::trial_period; ++i) EXPECT_FALSE(choice.next(1.0));
+  const shm::ProcessReader stranger(*channel, here.fd(), {1, mark.at});
+  EXPECT_EQ(channel->reads_unshared.load(), 0u);
 }
 
 }  // namespace

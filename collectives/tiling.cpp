@@ -40,6 +40,13 @@ bool is_short_exchange(Collective collective, int ranks, std::uint64_t bytes, co
   return ranks == 2 && collective == Collective::alltoall && bytes > rules.pair_vector_bytes && bytes <= longest;
 }
 
+// A vector of which each of two ranks sends the other its half, so long that fewer messages are worth more than what
+// shorter ones overlap. Still longer ones are not, in memory that the ranks share.
+bool is_long_gather(Collective collective, int ranks, std::uint64_t bytes) {
+  constexpr std::uint64_t shortest = std::uint64_t{4} << 20, longest = std::uint64_t{32} << 20;
+  return ranks == 2 && collective == Collective::all_gather && bytes >= shortest && bytes <= longest;
+}
+
 // What two ranks send each other and only move is copied once more if it lands: how many times shorter it has to be. 0:
 // all of it waits for grants, as what goes one way does, whose receiver has nothing to send back.
 std::size_t moved_share_of_landing(Collective collective, int ranks) {
@@ -88,15 +95,21 @@ TilingRules rules_by_size(const TilingRules& rules, Collective collective, std::
   if (rules.pair_bytes != 0 && (is_exchange(collective, ranks) || is_short_exchange(collective, ranks, bytes, rules))) {
     const bool by_records = bytes <= rules.pair_vector_bytes;
     if (!by_records) own.pair_bytes = 0;
-    own.segment_bytes = by_records ? rules.pair_bytes : segment_of_pair;
-    own.smallest_bytes =
-        std::min({rules.smallest_bytes, own.segment_bytes, by_records ? smallest_of_pair : segment_of_pair});
+    own.segment_bytes = by_records                                 ? rules.pair_bytes
+                        : is_long_gather(collective, ranks, bytes) ? rules.segment_bytes
+                                                                   : segment_of_pair;
+    const std::size_t smallest = !by_records                            ? segment_of_pair
+                                 : collective == Collective::all_gather ? own.segment_bytes
+                                                                        : smallest_of_pair;
+    own.smallest_bytes = std::min({rules.smallest_bytes, own.segment_bytes, smallest});
   } else if (rules.moved_segment_bytes != 0 && !is_passed_on(collective, algorithm, ranks)) {
     const std::size_t moved = ranks > 2                             ? rules.moved_segment_bytes / 2
                               : collective == Collective::broadcast ? rules.moved_segment_bytes * 4
                                                                     : rules.moved_segment_bytes;
     own.segment_bytes = std::max(rules.segment_bytes, moved);
     own.smallest_bytes = own.segment_bytes;  // there is nothing to overlap
+  } else if (rules.pair_bytes != 0 && is_readable(collective, algorithm, ranks) && ranks > 2) {
+    own.smallest_bytes = rules.segment_bytes;  // messages to others overlap
   } else if (is_exchange(collective, ranks)) {
     own.smallest_bytes = std::max(rules.smallest_bytes, rules.exchanged_whole_bytes);
   } else if (rules.reduced_together_bytes != 0 && collective == Collective::allreduce &&

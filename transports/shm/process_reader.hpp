@@ -13,7 +13,7 @@
 namespace fabring::shm {
 
 /// Of shorter messages two copies cost less than the kernel's call, and to wait until the bytes are back.
-inline constexpr std::size_t least_unshared = 64 * 1024;
+inline constexpr std::size_t least_unshared = 32 * 1024;
 
 class ProcessReader {
  public:

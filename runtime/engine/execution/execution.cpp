@@ -99,7 +99,10 @@ void Execution::choose_read() {
     return;
   }
   reads_ = communicator_->reads.of(call_.collective, call_.choice_bytes());
-  is_read_ = reads_ != nullptr && reads_->next();
+  if (reads_ == nullptr) return;
+  const ReadChoice::Turn turn = reads_->next();
+  is_read_ = turn.read;
+  if (!turn.measured) reads_ = nullptr;
 }
 
 void Execution::note_time(Time now) {

@@ -346,7 +346,7 @@ class Execution {
   bool look_again_ = false;  // what is in retry_ may go on without news
   bool read_loan_ = false;   // since it was last looked for news
   FastLoans fast_loans_;
-  ReadChoice* reads_ = nullptr;  // of this kind of operation; null: nothing is measured
+  ReadChoice* reads_ = nullptr;  // to be told how long this takes; null: nobody asks
   bool is_read_ = false;         // what it sends may be read where it lies
   std::vector<Ahead> ahead_;     // where a result is written while it is made
   // Slots for recv_reduce, all of one size.

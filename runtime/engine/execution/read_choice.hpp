@@ -21,28 +21,53 @@ namespace fabring {
 
 class ReadChoice {
  public:
-  static constexpr std::uint32_t period = 256;  ///< operations from one trial to the next
-  static constexpr std::uint32_t trials = Pace::samples;
+  struct Turn {
+    bool read = false;      ///< what is sent may be read where it lies
+    bool measured = false;  ///< took() is to be told how long it took
+  };
 
-  /// Is the next operation's data to be read?
-  bool next() {
-    const std::uint32_t turn = turn_++ % period;
-    if (turn == 0) tried_ = !reads_;
-    // The first of a trial finds nothing in its place, and is one more.
-    return turn <= trials ? tried_ : turn <= 2 * trials + 1 ? !tried_ : reads_;
+  /// `in_a_row`: how many operations go the same way before it is measured how long they took together. One alone says
+  /// little: of ranks that share a core now one waits for the other, now the other for the one.
+  explicit ReadChoice(std::uint32_t in_a_row) : in_a_row_(in_a_row) {}
+
+  /// For the next operation. Before a trial comes one that finds pages and connections as they are only once. In it the
+  /// ways take turns, as what else the machine does changes, and the first of a row finds in the caches what the other
+  /// way has left there. Between trials nothing is measured: one way alone may be slower now because all is.
+  Turn next() {
+    const std::uint32_t turn = turn_++ % (rows_of_period * in_a_row_);
+    if (turn == 0) paces_ = {};
+    if (turn == 0 || turn > rows_of_trial * in_a_row_) return {reads_, false};
+    const std::uint32_t row = (turn - 1) / in_a_row_;
+    return {row % 2 == 0, (turn - 1) % in_a_row_ != 0};
   }
-  /// How long it took to move so many bytes.
+  /// How long a measured one took to move so many bytes.
   void took(bool was_read, std::size_t bytes, std::chrono::nanoseconds time) {
-    if (bytes == 0) return;
-    paces_[was_read ? 1 : 0].took(bytes, time.count());
-    reads_ = paces_[1].nanoseconds_a_byte() < paces_[0].nanoseconds_a_byte();
+    if (was_read != row_.read) row_ = {.read = was_read};
+    ++row_.operations;
+    row_.bytes += bytes;
+    row_.time += time;
+    if (row_.operations < in_a_row_ - 1) return;
+    const Row row = std::exchange(row_, {.read = was_read});
+    if (row.bytes == 0) return;
+    paces_[was_read ? 1 : 0].took(row.bytes, row.time.count());
+    if (!was_read) reads_ = paces_[1].nanoseconds_a_byte() < paces_[0].nanoseconds_a_byte();
   }
+
+  static constexpr std::uint32_t rows_of_trial = 4;    ///< the better of two counts, each way
+  static constexpr std::uint32_t rows_of_period = 64;  ///< from one trial to the next
 
  private:
+  struct Row {
+    bool read = false;
+    std::uint32_t operations = 0;
+    std::size_t bytes = 0;
+    std::chrono::nanoseconds time{0};
+  };
   std::array<Pace, 2> paces_;  // copied, read
+  std::uint32_t in_a_row_;
   std::uint32_t turn_ = 0;
+  Row row_;
   bool reads_ = false;
-  bool tried_ = false;
 };
 
 /// One for each kind of operation of a communicator: a collective, and a length to the next power of two. They live as
@@ -52,7 +77,13 @@ class ReadChoices {
   /// `bytes`: as all members know them; 0 where they do not. Null: so few that no message is read.
   ReadChoice* of(Collective collective, std::size_t bytes) {
     if (bytes != 0 && bytes < least_bytes) return nullptr;
-    return &kinds_[{collective, static_cast<int>(std::bit_width(bytes))}];
+    const std::pair kind(collective, static_cast<int>(std::bit_width(bytes)));
+    return &kinds_.try_emplace(kind, in_a_row(bytes)).first->second;
+  }
+
+  /// Long ones vary less, and many programs have few.
+  static constexpr std::uint32_t in_a_row(std::size_t bytes) {
+    return bytes < (std::size_t{1} << 20) ? 8 : bytes < (std::size_t{8} << 20) ? 4 : 2;
   }
 
  private:

@@ -25,10 +25,11 @@ FlatRun::End FlatRun::run(EngineCore& engine, CommunicatorCore& communicator, st
   if (scratch_bytes_ > 0) take_scratch(engine.flat_scratch());
   ReadChoice* const reads =
       plan_->is_readable ? communicator.reads.of(call_.collective, call_.choice_bytes()) : nullptr;
-  is_read_ = reads != nullptr && reads->next();
-  const Time begin = reads != nullptr ? engine.clock().now() : Time();
+  const ReadChoice::Turn turn = reads != nullptr ? reads->next() : ReadChoice::Turn();
+  is_read_ = turn.read;
+  const Time begin = turn.measured ? engine.clock().now() : Time();
   if (!run_to_end(engine, communicator)) return End::stopped;
-  if (reads != nullptr) reads->took(is_read_, call_.bytes(), engine.clock().now() - begin);
+  if (turn.measured) reads->took(is_read_, call_.bytes(), engine.clock().now() - begin);
   drop_copy();
   if (scratch_) engine.flat_scratch().give_back(std::move(scratch_));
   return End::done;

@@ -18,18 +18,22 @@
 namespace fabring::fixture {
 namespace {
 
-constexpr int period = static_cast<int>(ReadChoice::period);
-constexpr int trials = static_cast<int>(ReadChoice::trials);
+constexpr int in_a_row = 4;
+constexpr int period = static_cast<int>(ReadChoice::rows_of_period) * in_a_row;
+constexpr int trial = static_cast<int>(ReadChoice::rows_of_trial) * in_a_row;
+constexpr int each_way = trial / 2;
 
 class Timed {
  public:
+  explicit Timed(const ReadChoice& choice = ReadChoice(in_a_row)) : choice_(choice) {}
   /// So many operations of `bytes`, where a byte takes so long each way; how many were read.
   int run(int operations, int read_ns, int copied_ns, std::size_t bytes = 1000) {
     int reads = 0;
     for (int i = 0; i < operations; ++i) {
-      const bool read = choice_.next();
-      reads += read ? 1 : 0;
-      choice_.took(read, bytes, std::chrono::nanoseconds(bytes) * (read ? read_ns : copied_ns));
+      const ReadChoice::Turn turn = choice_.next();
+      reads += turn.read ? 1 : 0;
+      if (turn.measured)
+        choice_.took(turn.read, bytes, std::chrono::nanoseconds(bytes) * (turn.read ? read_ns : copied_ns));
     }
     return reads;
   }
@@ -39,27 +43,50 @@ class Timed {
 };
 
 TEST(ReadChoice, IsWhatTakesLess) {
-  EXPECT_EQ(Timed().run(period, 2, 3), period - trials - 1) << "copied in its trial only";
-  EXPECT_EQ(Timed().run(period, 3, 2), trials + 1) << "read in its trial only";
+  EXPECT_EQ(Timed().run(period, 2, 3), period - 1 - each_way);
+  EXPECT_EQ(Timed().run(period, 3, 2), each_way);
 }
 
 TEST(ReadChoice, ChangesWithWhatItTakes) {
   Timed choice;
-  EXPECT_EQ(choice.run(period, 2, 3), period - trials - 1);
-  EXPECT_EQ(choice.run(period, 4, 3), trials + 1) << "known after the next trial";
-  EXPECT_EQ(choice.run(period, 2, 3), period - trials - 1);
+  EXPECT_EQ(choice.run(period, 2, 3), period - 1 - each_way);
+  EXPECT_EQ(choice.run(period, 4, 3), 1 + each_way) << "known after the next trial";
+  EXPECT_EQ(choice.run(period, 2, 3), period - 1 - each_way);
+}
+
+TEST(ReadChoice, MeasuresNoneThatFindsWhatTheOtherWayLeft) {
+  ReadChoice choice(in_a_row);
+  EXPECT_FALSE(choice.next().measured) << "nor the very first";
+  for (int row = 0; row < 4; ++row) {
+    for (int i = 0; i < in_a_row; ++i) {
+      const ReadChoice::Turn turn = choice.next();
+      EXPECT_EQ(turn.read, row % 2 == 0);
+      EXPECT_EQ(turn.measured, i > 0);
+    }
+  }
+  EXPECT_FALSE(choice.next().measured) << "nor what is no trial";
+}
+
+TEST(ReadChoice, IsOfWhatRowsTakeAndNotOfTheQuickestOfThem) {
+  ReadChoice choice(in_a_row);
+  for (int i = 0; i <= trial; ++i) {
+    const ReadChoice::Turn turn = choice.next();
+    const int time = turn.read ? 3 : i % 2 == 0 ? 1 : 9;
+    if (turn.measured) choice.took(turn.read, 1, std::chrono::nanoseconds(time));
+  }
+  EXPECT_TRUE(choice.next().read);
 }
 
 TEST(ReadChoice, IsByTheByteAsOperationsOfAKindAreNotOfOneLength) {
   Timed choice;
-  choice.run(2 * trials + 2, 2, 3, 1000);
+  choice.run(1 + trial, 2, 3, 1000);
   EXPECT_EQ(choice.run(10, 2, 3, 1900), 10);
 }
 
-TEST(ReadChoice, LearnsNothingFromOneThatMovedNothing) {
+TEST(ReadChoice, LearnsNothingFromOnesThatMovedNothing) {
   Timed choice;
-  choice.run(2 * trials + 2, 2, 3);
-  choice.run(trials, 2, 3, 0);
+  choice.run(period, 2, 3);
+  choice.run(1 + trial, 2, 3, 0);
   EXPECT_EQ(choice.run(10, 2, 3), 10);
 }
 
@@ -72,6 +99,13 @@ TEST(ReadChoices, HasOneForEachKindOfOperation) {
   EXPECT_NE(choices.of(Collective::alltoall, some), all_gather);
   EXPECT_EQ(choices.of(Collective::all_gather, 1000), nullptr) << "no message of it is long enough";
   EXPECT_NE(choices.of(Collective::alltoall, 0), nullptr) << "lengths differ by pair, and nobody knows them all";
+}
+
+TEST(ReadChoices, TryLongOperationsLessOften) {
+  ReadChoices choices;
+  const auto tried = [&](std::size_t bytes) { return Timed(*choices.of(Collective::scatter, bytes)).run(100, 3, 2); };
+  EXPECT_EQ(tried(1 << 20), 8);
+  EXPECT_EQ(tried(16 << 20), 4);
 }
 
 struct LongSends {
@@ -134,13 +168,13 @@ std::array<std::vector<LongSends>, 2> sent_by_call(Collective collective, int ca
 }
 
 TEST(ReadChoice, IsWhatOperationsDo) {
-  const auto by_call = sent_by_call(Collective::all_gather, 2 * trials + 2);
-  for (const auto& of_rank : by_call) {
-    const int messages = of_rank[0].readable;
+  static_assert(ReadChoices::in_a_row(8 << 20) == 2);
+  for (const auto& of_rank : sent_by_call(Collective::all_gather, 9)) {
+    const int messages = of_rank[0].others;
     EXPECT_GT(messages, 0);
-    for (int call = 0; call < 2 * trials + 2; ++call)
-      EXPECT_EQ(of_rank[static_cast<std::size_t>(call)],
-                call <= trials ? (LongSends{messages, 0}) : (LongSends{0, messages}))
+    for (int call = 0; call < 8; ++call)
+      EXPECT_EQ(of_rank[static_cast<std::size_t>(1 + call)],
+                call / 2 % 2 == 0 ? (LongSends{messages, 0}) : (LongSends{0, messages}))
           << call;
   }
 }

@@ -225,6 +225,44 @@ TEST(Tiling, of_what_two_ranks_swap_has_short_messages_up_to_a_length) {
   EXPECT_EQ(segment(3, 512 << 10), rules.segment_bytes);
 }
 
+TEST(Tiling, of_what_two_ranks_gather_has_long_messages_from_one_length_to_another) {
+  TilingRules rules;
+  rules.pair_bytes = 32 << 10;
+  const auto segment = [&](Collective collective, std::uint64_t bytes) {
+    return rules_for(rules, collective, "direct_one_shot", 2, bytes).segment_bytes;
+  };
+  EXPECT_EQ(segment(Collective::all_gather, (4 << 20) - 1), 64u << 10);
+  EXPECT_EQ(segment(Collective::all_gather, 4 << 20), rules.segment_bytes);
+  EXPECT_EQ(segment(Collective::all_gather, 32 << 20), rules.segment_bytes);
+  EXPECT_EQ(segment(Collective::all_gather, (32 << 20) + 1), 64u << 10);
+  EXPECT_EQ(segment(Collective::reduce_scatter, 4 << 20), 64u << 10);
+}
+
+TEST(Tiling, of_what_two_ranks_gather_by_records_has_no_shorter_ones_to_gain_overlap) {
+  TilingRules rules;
+  rules.pair_bytes = 32 << 10;
+  const auto smallest = [&](Collective collective) {
+    return rules_for(rules, collective, "ring", 2, 64 << 10).smallest_bytes;
+  };
+  EXPECT_EQ(smallest(Collective::all_gather), rules.pair_bytes);
+  EXPECT_EQ(smallest(Collective::allreduce), 16u << 10);
+}
+
+TEST(Tiling, does_not_cut_what_several_ranks_may_read_to_gain_overlap) {
+  TilingRules rules;
+  const auto smallest = [&](Collective collective, Algorithm algorithm, int ranks) {
+    return rules_for(rules, collective, name(algorithm), ranks, 1 << 20).smallest_bytes;
+  };
+  rules.pair_bytes = 32 << 10;
+  for (const Collective moved : {Collective::all_gather, Collective::alltoall, Collective::scatter})
+    EXPECT_EQ(smallest(moved, Algorithm::direct_one_shot, 4), rules.segment_bytes) << name(moved);
+  EXPECT_EQ(smallest(Collective::all_gather, Algorithm::ring, 4), rules.smallest_bytes) << "it is passed on";
+  EXPECT_EQ(smallest(Collective::scatter, Algorithm::direct_one_shot, 2), rules.smallest_bytes);
+  rules.pair_bytes = 0;
+  EXPECT_EQ(smallest(Collective::alltoall, Algorithm::direct_one_shot, 4), rules.smallest_bytes)
+      << "memory is not shared";
+}
+
 // What a root has of all others it would read alone, and a broadcast goes one way.
 TEST(Tiling, lets_read_where_the_sender_is_as_busy_as_the_receiver) {
   EXPECT_TRUE(is_readable(Collective::all_gather, "ring", 2));

@@ -15,6 +15,7 @@ namespace fabring::conformance {
 namespace {
 
 constexpr std::size_t long_enough = 64 * 1024;
+static_assert(long_enough >= shm::least_unshared);
 
 /// Memory that can be taken away from who reads it, and come again.
 class Guarded {

@@ -10,6 +10,7 @@
 
 #include "runtime/startup/host_rails.hpp"
 #include "tools/fabring/doctor/ip_address.hpp"
+#include "tools/fabring/doctor/process_read.hpp"
 #include "tools/fabring/doctor/question.hpp"
 #include "topology/discovery.hpp"
 #include "topology/host_identity.hpp"
@@ -103,6 +104,7 @@ HostFacts gather_host_facts(const std::filesystem::path& root, const Environment
   facts.files = HostFiles(root);
   facts.environment = environment;
   facts.master = master_of(environment);
+  facts.process_read = try_process_read();
   prepare_for_fabric();  // before the threads
   Question<Result<Topology>> topology([root] { return discover_topology(root); });
   Question<NameFacts> own_name([] { return resolve_name(host_name()); });

@@ -60,6 +60,7 @@ struct HostFacts {
   std::optional<DevicePathFacts> device_path;             ///< nothing: not asked (no GPU driver), or no answer
   std::optional<ClockFacts> clock;                        ///< nothing: not to be known here
   std::optional<Space> shm;                               ///< of /dev/shm; nothing: there is none
+  std::optional<int> process_read;                        ///< as try_process_read() says
   bool complete = true;                                   ///< false: something was not answered in time
 };
 

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <cerrno>
 #include <charconv>
+#include <system_error>
 
 #include "tools/fabring/doctor/host_checks.hpp"
 #include "tools/fabring/doctor/seen_processes.hpp"
@@ -143,6 +145,29 @@ Finding available(const HostFacts& facts, const std::string& table) {
           {}};
 }
 
+// Yama's scope of 1 lets only a process's ancestors look into it, 2 only who has the capability, 3 nobody.
+Finding reading(const HostFacts& facts) {
+  const std::string id = "memory.read";
+  if (!facts.process_read)
+    return unchecked(id, "whether ranks may read each other's memory: no process could be started to try it");
+  if (*facts.process_read == 0) return fine(id, "ranks of this host may read each other's memory");
+  const std::string scope = facts.files.line("proc/sys/kernel/yama/ptrace_scope").value_or("0");
+  const bool by_yama = *facts.process_read == EPERM && scope != "0";
+  return {id,
+          Severity::info,
+          fmt::format("ranks of this host may not read each other's memory: {}{}",
+                      std::error_code(*facts.process_read, std::generic_category()).message(),
+                      by_yama ? ", as kernel.yama.ptrace_scope is " + scope : ""),
+          "all_gather, alltoall and scatter of long buffers copy twice what they would copy once; results are the same "
+          "(buffers of fabring_mem_alloc are copied once in any case)",
+          by_yama ? "sysctl -w kernel.yama.ptrace_scope=0, where users of this host may debug each other's jobs of the "
+                    "same user"
+          : !container_kind(facts).empty() ? "docker run --cap-add=SYS_PTRACE, or a seccomp profile that allows "
+                                             "process_vm_readv"
+                                           : "",
+          {}};
+}
+
 }  // namespace
 
 Findings check_memory(const HostFacts& facts) {
@@ -151,6 +176,7 @@ Findings check_memory(const HostFacts& facts) {
   const std::string table = facts.files.text("proc/meminfo").value_or("");
   found.push_back(huge_pages(table));
   found.push_back(available(facts, table));
+  found.push_back(reading(facts));
   return found;
 }
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <functional>
 
 #include "tests/tools/fabring/doctor/made_up_host.hpp"
@@ -97,6 +98,19 @@ const Fault faults[] = {
        host.write("sys/fs/cgroup/memory/memory.usage_in_bytes", "4290000000\n");
      },
      "memory.free", Severity::warning, "/sys/fs/cgroup/memory/slurm/job_7", "ps aux"},
+    {"processes that may read none but their children",
+     [](MadeUpHost& host) {
+       host.facts.process_read = EPERM;
+       host.write("proc/sys/kernel/yama/ptrace_scope", "1\n");
+     },
+     "memory.read", Severity::info, "not permitted, as kernel.yama.ptrace_scope is 1", "ptrace_scope=0"},
+    {"a container whose processes may not read each other",
+     [](MadeUpHost& host) {
+       host.write(".dockerenv", "");
+       host.facts.process_read = ENOSYS;
+       host.write("proc/sys/kernel/yama/ptrace_scope", "1\n");
+     },
+     "memory.read", Severity::info, "Function not implemented", "--cap-add=SYS_PTRACE"},
     {"a quota of processor time", [](MadeUpHost& host) { host.topology().cpu_quota = 2.5; }, "processors.quota",
      Severity::warning, "2.5 processors", "CPUQuota"},
     {"bound to one processor", [](MadeUpHost& host) { host.topology().allowed_cpus = {3}; }, "processors.binding",

@@ -87,6 +87,7 @@ MadeUpHost::MadeUpHost() {
       {"tcp", true, "10.0.0.5"}};
   facts.clock = tools::ClockFacts{true, 0.001};
   facts.shm = tools::Space{64ull << 30, 64ull << 30};
+  facts.process_read = 0;
 }
 
 MadeUpHost::~MadeUpHost() {

@@ -393,7 +393,7 @@ def main():
                    ("different roots in the last call are known to all ranks", roots_at_the_end),
                    ("ranks that did the same leave without a word", alike_at_the_end),
                    ("a rank that leaves early is named at once", left_early))
-               if options.only in name for _ in range(options.runs)], at_once=2)
+               if options.only in name for _ in range(options.runs)], at_once=5)
 
 
 main()

@@ -123,8 +123,8 @@ TilingRules rules_by_size(const TilingRules& rules, Collective collective, std::
 }  // namespace
 
 bool is_readable(Collective collective, std::string_view algorithm, int ranks) {
-  const bool sends_as_much =
-      collective == Collective::all_gather || collective == Collective::alltoall || collective == Collective::scatter;
+  const bool sends_as_much = collective == Collective::all_gather || collective == Collective::alltoall ||
+                             collective == Collective::scatter || (collective == Collective::broadcast && ranks == 2);
   return sends_as_much && !is_passed_on(collective, algorithm, ranks);
 }
 

@@ -84,7 +84,8 @@ TilingRules for_kept_messages(TilingRules rules, Collective collective, std::str
 
 /// Does a sender's time count as much as its receiver's, so that the receiver may read a message where it lies if that
 /// is less work for both together (Endpoint::post_readable_send)? Where all ranks send each other at once, or one sends
-/// to all others, and nobody reduces or passes on. What one rank has from all others it would read one by one.
+/// to all others, and nobody reduces or passes on. What one rank has from all others it would read one by one; what all
+/// others have from one is copied to where they all read it.
 bool is_readable(Collective collective, std::string_view algorithm, int ranks);
 
 /// Into how many tiles `count` elements are cut, if a message is as long as `message_bytes` for each element of its

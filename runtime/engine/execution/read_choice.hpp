@@ -74,9 +74,11 @@ class ReadChoice {
 /// long as this.
 class ReadChoices {
  public:
-  /// `bytes`: as all members know them; 0 where they do not. Null: so few that no message is read.
+  /// `bytes`: as all members know them; 0 where they do not. Null: so few, or so many, that no
+  /// message is read.
   ReadChoice* of(Collective collective, std::size_t bytes) {
     if (bytes != 0 && bytes < least_bytes) return nullptr;
+    if (collective == Collective::broadcast && bytes > most_one_way) return nullptr;
     const std::pair kind(collective, static_cast<int>(std::bit_width(bytes)));
     return &kinds_.try_emplace(kind, in_a_row(bytes)).first->second;
   }
@@ -88,6 +90,7 @@ class ReadChoices {
 
  private:
   static constexpr std::size_t least_bytes = std::size_t{64} << 10;
+  static constexpr std::size_t most_one_way = std::size_t{2} << 20;  // of more, two ranks copy at once in less time
 
   std::map<std::pair<Collective, int>, ReadChoice> kinds_;
 };

@@ -98,6 +98,8 @@ TEST(ReadChoices, HasOneForEachKindOfOperation) {
   EXPECT_NE(choices.of(Collective::all_gather, 2 * some), all_gather);
   EXPECT_NE(choices.of(Collective::alltoall, some), all_gather);
   EXPECT_EQ(choices.of(Collective::all_gather, 1000), nullptr) << "no message of it is long enough";
+  EXPECT_NE(choices.of(Collective::broadcast, some), nullptr);
+  EXPECT_EQ(choices.of(Collective::broadcast, 4 * some), nullptr) << "it goes one way";
   EXPECT_NE(choices.of(Collective::alltoall, 0), nullptr) << "lengths differ by pair, and nobody knows them all";
 }
 

@@ -270,6 +270,7 @@ TEST(Tiling, lets_read_where_the_sender_is_as_busy_as_the_receiver) {
   EXPECT_FALSE(is_readable(Collective::all_gather, "ring", 4)) << "it is passed on";
   EXPECT_TRUE(is_readable(Collective::alltoall, "pairwise", 8));
   EXPECT_TRUE(is_readable(Collective::scatter, "direct_one_shot", 4));
+  EXPECT_TRUE(is_readable(Collective::broadcast, "direct_one_shot", 2));
   for (const Collective other : {Collective::broadcast, Collective::gather, Collective::allreduce, Collective::send})
     EXPECT_FALSE(is_readable(other, "direct_one_shot", 4));
 }

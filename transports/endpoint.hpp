@@ -117,8 +117,8 @@ class Endpoint {
   /// Sends `from` to the receive that `peer` posted under `slot`. Completes when the bytes may be reused.
   virtual Post post_send(Rank peer, Slot slot, std::span<const std::byte> from, std::uint64_t context) = 0;
 
-  /// The same where the sender's time counts as much as the receiver's: the peer may read the bytes itself, where that
-  /// takes less time than to copy them to it, and it from there.
+  /// The same, but the peer may read the bytes itself where they are, if it can and they are many enough: one copy
+  /// instead of two, and this send completes when that is done.
   virtual Post post_readable_send(Rank peer, Slot slot, std::span<const std::byte> from, std::uint64_t context) {
     return post_send(peer, slot, from, context);
   }

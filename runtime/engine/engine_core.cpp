@@ -422,11 +422,9 @@ void EngineCore::finish_now(const std::shared_ptr<Execution>& execution) {
 }
 
 void EngineCore::finished(const std::shared_ptr<Execution>& execution) {
-  const Time now = parts_.clock->now();
-  execution->note_time(now);
   execution->publish();
   pending_.fetch_sub(1);
-  last_end_.store(now, std::memory_order_relaxed);
+  last_end_.store(parts_.clock->now(), std::memory_order_relaxed);
   if (execution->next_note != Time{} && parts_.control) parts_.control->set_activity("");  // it said that it waits
   notify_waiters();
 }

@@ -49,7 +49,7 @@ def second_card_no_way(options):
     with hosts.Hosts(3, cards=TWO_CARDS) as network:
         hosts.ip("-n", network.namespace(1), "route", "add", "blackhole", network.address(2, 1) + "/32")
         report, code = net(options, network)
-        require(code == 0, f"exit {code}, though a job leaves such a card out")
+        require(code == 0, f"exit {code}, though a job leaves such a card out: {bad(report)}")
         find(report, "net.dropped", "rank 2 (host host2) -> rank 1 (host host1)", ["(eth1, for data)", "10.78.1.2"])
         require(all("eth1" in f["what"] for f in bad(report)), f"{bad(report)}")
 
@@ -59,7 +59,7 @@ def second_card_silent(options):
     with hosts.Hosts(3, cards=TWO_CARDS) as network:
         network.silence(1, 1)
         report, code = net(options, network)
-        require(code == 0, f"exit {code}, though a job leaves such a card out")
+        require(code == 0, f"exit {code}, though a job leaves such a card out: {bad(report)}")
         find(report, "net.dropped", "host host1", ["no other host reaches it", "(eth1, for data)", "10.78.1.2"])
         require(not any("libfabric" in f["what"] for f in bad(report)), "what fails by TCP is said once")
 
@@ -69,7 +69,7 @@ def one_card_address_twice(options):
         hosts.ip("-n", network.namespace(2), "addr", "del", "10.78.1.3/24", "dev", "eth1")
         hosts.ip("-n", network.namespace(2), "addr", "add", "10.78.1.2/24", "dev", "eth1")
         report, code = net(options, network)
-        require(code == 0, f"exit {code}, though a job leaves such cards out")
+        require(code == 0, f"exit {code}, though a job leaves such cards out: {bad(report)}")
         find(report, "net.address_twice", "", ["10.78.1.2", "host1", "host2"])
 
 

@@ -10,7 +10,6 @@
 
 #include "runtime/engine/engine_core.hpp"
 #include "runtime/engine/execution/local_steps.hpp"
-#include "runtime/engine/execution/read_choice.hpp"
 #include "runtime/engine/flat/flat_run.hpp"
 #include "runtime/engine/members/communicator_core.hpp"
 
@@ -69,7 +68,9 @@ Execution::Start Execution::start(EngineCore& engine, std::uint16_t index, Time 
   }
   started_ = true;
   begun_at = now;
-  if (plan_->is_readable && !call_.device.any()) choose_read();
+  if (plan_->is_readable && !call_.device.any())
+    read_ = flat_ ? flat_->chosen_read()
+                  : communicator_->reads.choose(call_.collective, call_.choice_bytes(), engine.clock());
   call_.copy_input();
   tiles_left_ = tiling_.tiles;
   peers_.assign(plan_->peers.size(), {.told = point_to_point()});
@@ -90,23 +91,6 @@ Execution::Start Execution::start(EngineCore& engine, std::uint16_t index, Time 
   waits_for_stream_ = call_.device.ready || delivered_from_;
   if (!waits_for_stream_) start_tiles();
   return Start::started;
-}
-
-// What a FlatRun began it ends in the same way, and how long that took says nothing.
-void Execution::choose_read() {
-  if (flat_) {
-    is_read_ = flat_->is_read();
-    return;
-  }
-  reads_ = communicator_->reads.of(call_.collective, call_.choice_bytes());
-  if (reads_ == nullptr) return;
-  const ReadChoice::Turn turn = reads_->next();
-  is_read_ = turn.read;
-  if (!turn.measured) reads_ = nullptr;
-}
-
-void Execution::note_time(Time now) {
-  if (reads_ != nullptr && !failed()) reads_->took(is_read_, call_.bytes(), now - begun_at);
 }
 
 // ---- running ------------------------------------------------------------------------------------------------------
@@ -227,6 +211,7 @@ void Execution::fail(const Status& why) {
 }
 
 void Execution::publish() {
+  if (started_ && !failed()) read_.over(call_.bytes(), engine_->clock());
   if (on_device_) {
     give_back_for_device();
     if (!took_mirror_) engine_->devices().needs_mirrors(false);

@@ -39,6 +39,7 @@
 #include "runtime/engine/call/call.hpp"
 #include "runtime/engine/device/mirrored_ranges.hpp"
 #include "runtime/engine/execution/operands.hpp"
+#include "runtime/engine/execution/read_choice.hpp"
 #include "runtime/engine/execution/tiling.hpp"
 #include "runtime/engine/flat/fast_loans.hpp"
 #include "runtime/engine/plans/prepared_plan.hpp"
@@ -51,7 +52,6 @@ namespace fabring {
 class CommunicatorCore;
 class EngineCore;
 class FlatRun;
-class ReadChoice;
 
 class Execution {
  public:
@@ -95,9 +95,7 @@ class Execution {
   /// Will some of it have been done before start()?
   bool goes_on() const { return flat_ != nullptr; }
   bool waits_for_stream() const { return waits_for_stream_; }
-  Time begun_at{};  ///< when it was started, or began to wait for its other side
-  /// It ends now: how long it took is for those that come after it.
-  void note_time(Time now);
+  Time begun_at{};   ///< when it was started, or began to wait for its other side
   Time called_at{};  ///< if it has a timeout of its own, which counts from here
   /// Runs what is ready; true if anything moved.
   bool advance();
@@ -207,7 +205,6 @@ class Execution {
   void finish_tile(Tile& tile);
 
   // execution.cpp
-  void choose_read();
   void make_ready(Tile& tile, StepId id);
   bool is_receive(const Ready& ready) const { return plan_->plan.steps[ready.step].kind == StepKind::recv; }
   bool choose_next();
@@ -346,9 +343,8 @@ class Execution {
   bool look_again_ = false;  // what is in retry_ may go on without news
   bool read_loan_ = false;   // since it was last looked for news
   FastLoans fast_loans_;
-  ReadChoice* reads_ = nullptr;  // to be told how long this takes; null: nobody asks
-  bool is_read_ = false;         // what it sends may be read where it lies
-  std::vector<Ahead> ahead_;     // where a result is written while it is made
+  ChosenRead read_;
+  std::vector<Ahead> ahead_;  // where a result is written while it is made
   // Slots for recv_reduce, all of one size.
   std::vector<std::byte*> slots_;
   std::vector<std::byte*> free_slots_;

@@ -10,7 +10,7 @@ namespace fabring {
 bool Execution::lend(const Tile& tile, const Record& record, StepId id, std::span<const std::byte> from) {
   const Rank peer = world_rank(id);
   FastLoan loan{peer, 0};
-  const LoanTerms terms{.answerable = operands_->comes_back_there(tile.place, id), .readable = is_read_};
+  const LoanTerms terms{.answerable = operands_->comes_back_there(tile.place, id), .readable = read_.is_read()};
   if (from.size() < FastLoan::least_bytes || !plan_->may_be_lent[id] || !engine_->transfer().is_fast(peer) ||
       !engine_->transfer().lend_fast(peer, record, from, terms, loan.number))
     return false;

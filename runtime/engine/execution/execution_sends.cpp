@@ -89,7 +89,7 @@ void Execution::post_send(Tile& tile, StepId id, Slot slot) {
   if (!on_device_ && !engine_->transfer().is_fast(world_rank(id))) grant_first();
   if (failed()) return;
   const auto bytes = for_card.empty() ? operands_->at(tile.place, plan_->plan.steps[id].from) : for_card;
-  const SendAs as = tile.steps[id].written_ahead ? SendAs::written : is_read_ ? SendAs::readable : SendAs::any;
+  const SendAs as = tile.steps[id].written_ahead ? SendAs::written : read_.is_read() ? SendAs::readable : SendAs::any;
   const Post post =
       engine_->transfer().send_block(world_rank(id), slot, bytes, cookie(index_, tile_slot(tile), id), as);
   if (post == Post::again) {

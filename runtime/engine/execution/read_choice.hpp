@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "fabring/types.hpp"
+#include "runtime/base/clock.hpp"
 #include "runtime/base/pace.hpp"
 
 namespace fabring {
@@ -70,12 +71,38 @@ class ReadChoice {
   bool reads_ = false;
 };
 
-/// One for each kind of operation of a communicator: a collective, and a length to the next power of two. They live as
-/// long as this.
+/// What was chosen for an operation. Lives no longer than its ReadChoices.
+class ChosenRead {
+ public:
+  ChosenRead() = default;
+  ChosenRead(ReadChoice& choice, const Clock& clock) {
+    const ReadChoice::Turn turn = choice.next();
+    is_read_ = turn.read;
+    if (!turn.measured) return;
+    told_ = &choice;
+    begin_ = clock.now();
+  }
+  bool is_read() const { return is_read_; }
+  /// The operation is over.
+  void over(std::size_t bytes, const Clock& clock) const {
+    if (told_ != nullptr) told_->took(is_read_, bytes, clock.now() - begin_);
+  }
+
+ private:
+  bool is_read_ = false;
+  ReadChoice* told_ = nullptr;  // null: nothing is measured
+  Time begin_{};
+};
+
+/// One ReadChoice for each kind of operation of a communicator: a collective, and a length to the next power of two.
 class ReadChoices {
  public:
-  /// `bytes`: as all members know them; 0 where they do not. Null: so few, or so many, that no
-  /// message is read.
+  /// For the next operation. `bytes`: as all members know them; 0 where they do not.
+  ChosenRead choose(Collective collective, std::size_t bytes, const Clock& clock) {
+    ReadChoice* const choice = of(collective, bytes);
+    return choice == nullptr ? ChosenRead() : ChosenRead(*choice, clock);
+  }
+  /// Null: so few bytes, or so many, that no message is read. Lives as long as this.
   ReadChoice* of(Collective collective, std::size_t bytes) {
     if (bytes != 0 && bytes < least_bytes) return nullptr;
     if (collective == Collective::broadcast && bytes > most_one_way) return nullptr;

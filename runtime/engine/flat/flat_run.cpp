@@ -23,13 +23,9 @@ FlatRun::End FlatRun::run(EngineCore& engine, CommunicatorCore& communicator, st
   loans_.clear();
   writing_.clear();
   if (scratch_bytes_ > 0) take_scratch(engine.flat_scratch());
-  ReadChoice* const reads =
-      plan_->is_readable ? communicator.reads.of(call_.collective, call_.choice_bytes()) : nullptr;
-  const ReadChoice::Turn turn = reads != nullptr ? reads->next() : ReadChoice::Turn();
-  is_read_ = turn.read;
-  const Time begin = turn.measured ? engine.clock().now() : Time();
+  if (plan_->is_readable) read_ = communicator.reads.choose(call_.collective, call_.choice_bytes(), engine.clock());
   if (!run_to_end(engine, communicator)) return End::stopped;
-  if (turn.measured) reads->took(is_read_, call_.bytes(), engine.clock().now() - begin);
+  read_.over(call_.bytes(), engine.clock());
   drop_copy();
   if (scratch_) engine.flat_scratch().give_back(std::move(scratch_));
   return End::done;
@@ -168,7 +164,7 @@ bool FlatRun::lend(EngineCore& engine, CommunicatorCore& communicator, const Til
   const Record record = record_for(communicator, tile.placement.tile, step_at(next_), place.bytes);
   const Rank peer = messages_[next_].peer;
   std::uint32_t loan = 0;
-  const LoanTerms terms{.answerable = operands_.comes_back_there(tile.placement, id), .readable = is_read_};
+  const LoanTerms terms{.answerable = operands_.comes_back_there(tile.placement, id), .readable = read_.is_read()};
   if (!plan_->may_be_lent[id] || !engine.transfer().lend_fast(peer, record, {place.from, place.bytes}, terms, loan))
     return false;
   loans_.add({peer, loan});

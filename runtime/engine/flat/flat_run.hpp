@@ -20,6 +20,7 @@
 #include "collectives/reduce/reduce.hpp"
 #include "fabring/operation.hpp"
 #include "runtime/engine/execution/operands.hpp"
+#include "runtime/engine/execution/read_choice.hpp"
 #include "runtime/engine/flat/fast_loans.hpp"
 #include "runtime/engine/flat/flat_scratch.hpp"
 #include "runtime/engine/flat/flat_steps.hpp"
@@ -84,7 +85,7 @@ class FlatRun {
   std::uint32_t end_tile() const { return begun_; }  ///< it and all after it are not begun
   std::vector<StepId> done(std::uint32_t tile) const;
   const FastLoans& loans() const { return loans_; }
-  bool is_read() const { return is_read_; }  ///< what it sends may be read where it lies
+  const ChosenRead& chosen_read() const { return read_; }
   /// A message of a tile that goes on, sent from where it lies (Transfer::land).
   struct Writing {
     std::uint32_t tile = 0;
@@ -171,7 +172,7 @@ class FlatRun {
   std::unique_ptr<FlatScratch::Block> scratch_;  // while it runs, and after it stopped
   Signature signature_;
   std::uint32_t sequence_ = 0;
-  bool is_read_ = false;
+  ChosenRead read_;
   bool taken_ = false;      // the buffers of operation_ are those of call_
   bool looked_up_ = false;  // and the places of an operation of one tile are known
   // Where it is.

@@ -74,6 +74,20 @@ bool keeps_all_messages(Collective collective, std::string_view algorithm) {
                                  algorithm == "fold" || algorithm == "star");
 }
 
+// Of what two ranks exchange through memory that they share.
+TilingRules rules_of_pair(const TilingRules& rules, TilingRules own, Collective collective, int ranks,
+                          std::uint64_t bytes) {
+  const auto cut = [&](std::size_t segment, std::size_t smallest) {
+    own.segment_bytes = segment;
+    own.smallest_bytes = std::min({rules.smallest_bytes, segment, smallest});
+    return own;
+  };
+  if (bytes <= rules.pair_vector_bytes)
+    return cut(rules.pair_bytes, collective == Collective::all_gather ? rules.pair_bytes : smallest_of_pair);
+  own.pair_bytes = 0;
+  return cut(is_long_gather(collective, ranks, bytes) ? rules.segment_bytes : segment_of_pair, segment_of_pair);
+}
+
 TilingRules rules_by_size(const TilingRules& rules, Collective collective, std::string_view algorithm, int ranks,
                           std::uint64_t bytes) {
   TilingRules own = rules;
@@ -93,15 +107,7 @@ TilingRules rules_by_size(const TilingRules& rules, Collective collective, std::
     own.eager_in_tiles_bytes = longest_eager(rules, 2);
   }
   if (rules.pair_bytes != 0 && (is_exchange(collective, ranks) || is_short_exchange(collective, ranks, bytes, rules))) {
-    const bool by_records = bytes <= rules.pair_vector_bytes;
-    if (!by_records) own.pair_bytes = 0;
-    own.segment_bytes = by_records                                 ? rules.pair_bytes
-                        : is_long_gather(collective, ranks, bytes) ? rules.segment_bytes
-                                                                   : segment_of_pair;
-    const std::size_t smallest = !by_records                            ? segment_of_pair
-                                 : collective == Collective::all_gather ? own.segment_bytes
-                                                                        : smallest_of_pair;
-    own.smallest_bytes = std::min({rules.smallest_bytes, own.segment_bytes, smallest});
+    own = rules_of_pair(rules, own, collective, ranks, bytes);
   } else if (rules.moved_segment_bytes != 0 && !is_passed_on(collective, algorithm, ranks)) {
     const std::size_t moved = ranks > 2                             ? rules.moved_segment_bytes / 2
                               : collective == Collective::broadcast ? rules.moved_segment_bytes * 4

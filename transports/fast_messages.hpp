@@ -9,7 +9,6 @@
 #include <span>
 
 #include "fabring/types.hpp"
-#include "runtime/base/copy_bytes.hpp"
 
 namespace fabring {
 
@@ -62,10 +61,13 @@ class FastPeer {
   virtual bool front(FastMessage& message) = 0;
   /// Looks for one so many times, one after the other; true as soon as front() has something to say.
   virtual bool await(std::uint32_t looks) = 0;
-  /// Copies the payload of the message at the front, as front() said it, to where it belongs. False: it cannot be
-  /// read; it will come again, and until then front() has nothing.
-  virtual bool bring(const FastMessage& message, std::byte* to);
-  /// A payload that is_away(), to memory of this rank, until pop(); empty where bring() is false.
+  /// Copies the payload of the message at the front, which is_away(), to where it belongs. False: it cannot be read; it
+  /// will come again, and until then front() has nothing.
+  virtual bool bring(const FastMessage& message, std::byte* to) {
+    (void)message, (void)to;
+    return false;
+  }
+  /// The same to memory of this rank, until pop(); empty where bring() is false.
   virtual std::span<const std::byte> fetch(const FastMessage& message) {
     (void)message;
     return {};
@@ -75,11 +77,6 @@ class FastPeer {
   /// That one has been used.
   virtual void pop() = 0;
 };
-
-inline bool FastPeer::bring(const FastMessage& message, std::byte* to) {
-  copy_bytes(to, message.payload.data(), message.payload.size());
-  return true;
-}
 
 class FastMessages {
  public:

@@ -176,6 +176,8 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
               const Status& why);
   /// How a call that all ranks of a communicator make is cut, on all of them alike.
   Tiling tiling_of(CommunicatorCore& communicator, const PreparedPlan& plan, const Call& call) const;
+  /// Of the next operation of a plan that is_readable: are its messages read, or copied?
+  ChosenRead choose_read(CommunicatorCore& communicator, const Call& call) const;
   /// Likewise, whatever is called; of sends and receives.
   TilingRules tiling_rules() const;
   /// Do hosts take so long to answer that more tiles are under way between them?

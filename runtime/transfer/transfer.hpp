@@ -36,7 +36,6 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/base/copy_bytes.hpp"
 #include "runtime/transfer/wire.hpp"
 #include "transports/endpoint.hpp"
 
@@ -128,14 +127,7 @@ class Transfer {
   // The same to and from a peer that is_fast(), of a record of data whose head was made beforehand (DataHead).
   bool put_fast(Rank peer, const FastMessage::Head& head, std::span<const std::byte> payload);
   bool front_fast(Rank peer, FastMessage& message);
-  /// Copies the payload of what front() gave last, of any peer, to where it belongs. False: it cannot be read, and will
-  /// come again.
-  bool bring(Rank peer, const FastMessage& message, std::byte* to) {
-    if (is_fast(peer) && (message.payload.size() >= least_brought || message.is_away()))
-      return fast_peer(peer).bring(message, to);
-    copy_bytes(to, message.payload.data(), message.payload.size());
-    return true;
-  }
+  bool bring(Rank peer, const FastMessage& message, std::byte* to) { return fast_peer(peer).bring(message, to); }
   /// Looks so many times whether front() has something.
   bool await_fast(Rank peer, std::uint32_t looks) { return fast_peer(peer).await(looks); }
   /// Hands it to the listener.
@@ -197,8 +189,6 @@ class Transfer {
   std::uint64_t payload_bytes_received() const { return payload_received_; }
 
  private:
-  static constexpr std::size_t least_brought = 16 * 1024;  // shorter payloads are copied here: nobody measures them
-
   struct Parcel {
     explicit Parcel(std::size_t longest) : bytes(new (std::align_val_t{64}) std::byte[longest]) {}
     struct Free {

@@ -287,13 +287,9 @@ class FastInbox {
     if (length_ > 1 && bytes <= ring_.most_answered_bytes()) place_ = bytes_at(line_ + 1);
     return Found::message;
   }
-  /// Brings the payload of the message at the front to where it belongs. False: it cannot be read; the message will be
-  /// there again, with a payload that can.
+  /// Brings the payload of the message at the front, which is away, to where it belongs. False: it cannot be read; the
+  /// message will be there again, with a payload that can.
   bool bring(const FastMessage& message, std::byte* to) {
-    if (!message.is_away()) {
-      copy_bytes(to, message.payload.data(), message.payload.size());
-      return true;
-    }
     if (reader_ != nullptr && reader_->read(to, unshared_, message.payload.size())) return true;
     unread_ = FastRing::stamp_of(line_);
     channel_->unread.store(unread_, std::memory_order_release);

@@ -8,7 +8,8 @@
 namespace fabring::shm {
 namespace {
 
-void bring(const PostedReceive& receive, std::size_t at, const std::byte* from, std::size_t bytes) {
+// What is read soon had better stay in a cache; what is not need not be read into one to be written.
+void place(const PostedReceive& receive, std::size_t at, const std::byte* from, std::size_t bytes) {
   receive.cold ? streaming_copy(receive.into + at, from, bytes) : copy_bytes(receive.into + at, from, bytes);
 }
 
@@ -109,7 +110,7 @@ Inbox::Taken Inbox::take_entry(const Seen& entry, PostedReceive& receive, SlotTa
 bool Inbox::take_part(const PostedReceive& receive, std::uint32_t bytes) {
   if (bytes > staging_.part() || bytes > receive.capacity - done_) return false;
   bytes_ += staging_.skip(bytes_, bytes);
-  bring(receive, done_, staged_ + bytes_ % staging_.bytes, bytes);
+  place(receive, done_, staged_ + bytes_ % staging_.bytes, bytes);
   bytes_ += Staging::length(bytes);
   done_ += bytes;
   return true;
@@ -118,7 +119,7 @@ bool Inbox::take_part(const PostedReceive& receive, std::uint32_t bytes) {
 bool Inbox::take_landed(const PostedReceive& receive, std::uint32_t bytes) {
   if (!has_landing(receive.slot)) return false;
   const Offered& offered = landings_[receive.slot % landing_count];
-  if (offered.halfway != nullptr) bring(receive, 0, offered.halfway, bytes);
+  if (offered.halfway != nullptr) place(receive, 0, offered.halfway, bytes);
   const MessageEnds ends = MessageEnds::of(offered.offset, bytes, offered.shares_pages);
   if (ends.bytes() == 0) return true;
   bytes_ += staging_.skip(bytes_, ends.bytes());
@@ -139,7 +140,7 @@ Inbox::Taken Inbox::take_lent(const Seen& entry, PostedReceive& receive, SlotTab
     completion.lent = from;
     completion.loan = entries_;
   } else {
-    bring(receive, 0, from, entry.bytes);
+    place(receive, 0, from, entry.bytes);
     if (!return_copied(entries_)) return Taken::taken_back;
   }
   over(receive, completion, receives, ledger);

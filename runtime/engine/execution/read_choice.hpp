@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <tuple>
 #include <utility>
 
 #include "fabring/types.hpp"
@@ -94,19 +95,20 @@ class ChosenRead {
   Time begin_{};
 };
 
-/// One ReadChoice for each kind of operation of a communicator: a collective, and a length to the next power of two.
+/// One ReadChoice for each kind of operation of a communicator: a collective, a length to the next power of two, and
+/// whether this rank sends from mapped memory, of which nothing is read in this way and which takes less time.
 class ReadChoices {
  public:
   /// For the next operation. `bytes`: as all members know them; 0 where they do not.
-  ChosenRead choose(Collective collective, std::size_t bytes, const Clock& clock) {
-    ReadChoice* const choice = of(collective, bytes);
+  ChosenRead choose(Collective collective, std::size_t bytes, bool mapped, const Clock& clock) {
+    ReadChoice* const choice = of(collective, bytes, mapped);
     return choice == nullptr ? ChosenRead() : ChosenRead(*choice, clock);
   }
   /// Null: so few bytes, or so many, that no message is read. Lives as long as this.
-  ReadChoice* of(Collective collective, std::size_t bytes) {
+  ReadChoice* of(Collective collective, std::size_t bytes, bool mapped = false) {
     if (bytes != 0 && bytes < least_bytes) return nullptr;
     if (collective == Collective::broadcast && bytes > most_one_way) return nullptr;
-    const std::pair kind(collective, static_cast<int>(std::bit_width(bytes)));
+    const std::tuple kind(collective, static_cast<int>(std::bit_width(bytes)), mapped);
     return &kinds_.try_emplace(kind, in_a_row(bytes)).first->second;
   }
 
@@ -119,7 +121,7 @@ class ReadChoices {
   static constexpr std::size_t least_bytes = std::size_t{64} << 10;
   static constexpr std::size_t most_one_way = std::size_t{2} << 20;  // of more, two ranks copy at once in less time
 
-  std::map<std::pair<Collective, int>, ReadChoice> kinds_;
+  std::map<std::tuple<Collective, int, bool>, ReadChoice> kinds_;
 };
 
 }  // namespace fabring

@@ -23,7 +23,7 @@ FlatRun::End FlatRun::run(EngineCore& engine, CommunicatorCore& communicator, st
   loans_.clear();
   writing_.clear();
   if (scratch_bytes_ > 0) take_scratch(engine.flat_scratch());
-  if (plan_->is_readable) read_ = communicator.reads.choose(call_.collective, call_.choice_bytes(), engine.clock());
+  if (plan_->is_readable) read_ = engine.choose_read(communicator, call_);
   if (!run_to_end(engine, communicator)) return End::stopped;
   read_.over(call_.bytes(), engine.clock());
   drop_copy();
@@ -183,12 +183,13 @@ bool FlatRun::receive(EngineCore& engine, CommunicatorCore& communicator, Tile& 
   const Rank peer = messages_[next_].peer;
   Transfer& transfer = engine.transfer();
   std::byte* const answer_place = !reduces && is_answered(communicator, tile) ? transfer.answer_place(peer) : nullptr;
-  if (reduces)
+  if (came.is_away()) {
+    if (!transfer.bring(peer, came, tile.places.of[next_].to)) return false;
+  } else if (reduces) {
     reduce_with(tile, payload);
-  else if (!moves())
+  } else {
     use(tile, payload, answer_place);
-  else if (std::byte* const to = tile.places.of[next_].to; to != payload.data() && !transfer.bring(peer, came, to))
-    return false;
+  }
   if (!transfer.is_intact(peer)) return false;
   if (reduces) ++next_;
   if (answer_place != nullptr)

@@ -139,7 +139,7 @@ class CommunicatorCore {
   };
   std::array<Past, 64> past{};  ///< what was called here, to explain mismatches found late
   PointToPoint messages{*this};
-  ReadChoices reads;
+  ReadChoices reads;                             ///< of its operations that only move data
   std::array<std::unique_ptr<FlatRun>, 4> flat;  ///< of the last small operations, for the next
   std::size_t next_flat = 0;
   std::uint32_t flat_sequence = 0;  ///< of the operation that one of them is at, which is in no list; 0: none

@@ -97,6 +97,7 @@ TEST(ReadChoices, HasOneForEachKindOfOperation) {
   EXPECT_EQ(choices.of(Collective::all_gather, some + some / 2), all_gather);
   EXPECT_NE(choices.of(Collective::all_gather, 2 * some), all_gather);
   EXPECT_NE(choices.of(Collective::alltoall, some), all_gather);
+  EXPECT_NE(choices.of(Collective::all_gather, some, true), all_gather) << "mapped memory is not read, and quicker";
   EXPECT_EQ(choices.of(Collective::all_gather, 1000), nullptr) << "no message of it is long enough";
   EXPECT_NE(choices.of(Collective::broadcast, some), nullptr);
   EXPECT_EQ(choices.of(Collective::broadcast, 4 * some), nullptr) << "it goes one way";

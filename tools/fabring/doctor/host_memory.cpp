@@ -1,4 +1,4 @@
-// Shared memory and what others left in it, huge pages, free memory.
+// Shared memory and what others left in it, whether processes may read each other's, huge pages, free memory.
 
 #include <fmt/format.h>
 
@@ -158,10 +158,12 @@ Finding reading(const HostFacts& facts) {
           fmt::format("ranks of this host may not read each other's memory: {}{}",
                       std::error_code(*facts.process_read, std::generic_category()).message(),
                       by_yama ? ", as kernel.yama.ptrace_scope is " + scope : ""),
-          "all_gather, alltoall and scatter of long buffers copy twice what they would copy once; results are the same "
+          "all_gather, alltoall and scatter of long buffers (and broadcasts between two) copy twice what they would "
+          "copy once; results are the same "
           "(buffers of fabring_mem_alloc are copied once in any case)",
-          by_yama ? "sysctl -w kernel.yama.ptrace_scope=0, where users of this host may debug each other's jobs of the "
-                    "same user"
+          by_yama && scope == "3" ? "kernel.yama.ptrace_scope=0 at boot, as the kernel lowers a 3 no more; then any "
+                                    "process of a user may look into the user's others"
+          : by_yama ? "sysctl -w kernel.yama.ptrace_scope=0; then any process of a user may look into the user's others"
           : !container_kind(facts).empty() ? "docker run --cap-add=SYS_PTRACE, or a seccomp profile that allows "
                                              "process_vm_readv"
                                            : "",

@@ -104,6 +104,12 @@ const Fault faults[] = {
        host.write("proc/sys/kernel/yama/ptrace_scope", "1\n");
      },
      "memory.read", Severity::info, "not permitted, as kernel.yama.ptrace_scope is 1", "ptrace_scope=0"},
+    {"processes that may read none until the next boot",
+     [](MadeUpHost& host) {
+       host.facts.process_read = EPERM;
+       host.write("proc/sys/kernel/yama/ptrace_scope", "3\n");
+     },
+     "memory.read", Severity::info, "ptrace_scope is 3", "at boot"},
     {"a container whose processes may not read each other",
      [](MadeUpHost& host) {
        host.write(".dockerenv", "");

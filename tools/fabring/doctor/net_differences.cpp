@@ -141,19 +141,15 @@ class Comparing {
   // The cards that data travel on, network by network.
   void cards() {
     std::set<std::string> networks;
-    std::map<std::string, std::map<std::string, std::vector<Rank>>> holders;  // of an address: host, ranks
-    std::set<std::string> needed;                                             // addresses without which there is no job
+    std::set<std::string> needed;  // addresses without which there is no job
     for (std::size_t rank = 0; rank < size(); ++rank) {
       if (!picture_.ranks[rank]) continue;
       bool first_found = false;  // of those for data; a job leaves out others that fail
       for (const Door& door : picture_.ranks[rank]->doors) {
         if (!door.fabric.empty()) continue;
-        const std::string address = door.address.substr(0, door.address.rfind(':'));
         const bool first = door.carries_data() && !std::exchange(first_found, true);
-        if (first || door.is_control()) needed.insert(address);
+        if (first || door.is_control()) needed.insert(door.host_address());
         if (door.carries_data()) networks.insert(door.network);
-        auto& ranks = holders[address][picture_.host_key(static_cast<Rank>(rank))];
-        if (ranks.empty() || ranks.back() != static_cast<Rank>(rank)) ranks.push_back(static_cast<Rank>(rank));
       }
     }
     for (const std::string& network : networks) {
@@ -173,7 +169,7 @@ class Comparing {
               "make it the same on all hosts and switch ports");
       compare("net.interface", Severity::info, "the interface in use on " + network, by_name, "", "");
     }
-    for (const auto& [address, hosts] : holders) {
+    for (const auto& [address, hosts] : picture_.holders()) {
       if (hosts.size() < 2) continue;
       std::string text;
       for (const auto& [key, ranks] : hosts)

@@ -47,6 +47,7 @@ struct Door {
   std::string address;    ///< "10.0.0.1:41234", for people if it is libfabric's
   std::string fabric;     ///< what libfabric calls it; empty: a TCP port of ours
   std::uint32_t mtu = 0;  ///< of the interface; 0: not known
+  std::string host_address() const { return address.substr(0, address.rfind(':')); }  ///< without the port
   bool carries_data() const { return purpose != "control"; }
   bool is_control() const { return purpose.starts_with("control"); }
 };

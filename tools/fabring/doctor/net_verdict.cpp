@@ -26,6 +26,8 @@ class NetJudge {
   explicit NetJudge(const NetPicture& picture) : picture_(picture) {
     for (const auto& facts : picture_.ranks) hosts_.insert(facts ? facts->fingerprint : "");
     hosts_.erase("");
+    for (const auto& [address, hosts] : picture_.holders())
+      if (hosts.size() > 1) of_several_.insert(address);
   }
 
   Findings findings() {
@@ -98,7 +100,9 @@ class NetJudge {
       for (const Probe& probe : *picture_.probes[from]) {
         if (probe.to < 0 || static_cast<std::size_t>(probe.to) >= size()) continue;
         if (probe.reach == Reach::not_tried) ++untried;
-        if (advice_for(probe.reach) == nullptr || said_already(static_cast<Rank>(from), probe)) continue;
+        if (advice_for(probe.reach) == nullptr || said_already(static_cast<Rank>(from), probe) ||
+            is_lost_between(static_cast<Rank>(from), probe))
+          continue;
         groups[{probe.reach, host_key(static_cast<Rank>(from)), host_key(probe.to), probe.door}].push_back(
             {static_cast<Rank>(from), probe.to, &probe});
       }
@@ -129,6 +133,17 @@ class NetJudge {
         return true;
     }
     return false;
+  }
+
+  // Packets to an address that several hosts have go to one of them now, to the other a moment later, so that what was
+  // begun stops in the middle. That is no MTU; of the address net.address_twice tells.
+  bool is_lost_between(Rank from, const Probe& probe) const {
+    const Door* there = door(probe.to, probe.door);
+    if (probe.reach != Reach::large_stalls || there == nullptr) return false;
+    const auto is_of_several = [this](const Door& door) { return of_several_.contains(door.host_address()); };
+    return is_of_several(*there) ||
+           std::ranges::any_of(picture_.ranks[static_cast<std::size_t>(from)]->doors,
+                               [&](const Door& here) { return here.network == there->network && is_of_several(here); });
   }
 
   // Every other host fails alike with one host: that host is the cause.
@@ -281,6 +296,7 @@ class NetJudge {
 
   const NetPicture& picture_;
   std::set<std::string> hosts_;
+  std::set<std::string> of_several_;  // addresses
   Findings found_;
 };
 
@@ -302,6 +318,19 @@ std::string NetPicture::who(Rank rank) const { return fmt::format("rank {} (host
 const Door* NetPicture::door(Rank rank, std::uint8_t number) const {
   const auto& facts = ranks[static_cast<std::size_t>(rank)];
   return facts && number < facts->doors.size() ? &facts->doors[number] : nullptr;
+}
+
+std::map<std::string, std::map<std::string, std::vector<Rank>>> NetPicture::holders() const {
+  std::map<std::string, std::map<std::string, std::vector<Rank>>> found;
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    if (!ranks[rank]) continue;
+    for (const Door& door : ranks[rank]->doors) {
+      if (!door.fabric.empty()) continue;
+      auto& of_host = found[door.host_address()][host_key(static_cast<Rank>(rank))];
+      if (of_host.empty() || of_host.back() != static_cast<Rank>(rank)) of_host.push_back(static_cast<Rank>(rank));
+    }
+  }
+  return found;
 }
 
 Findings judge(const NetPicture& picture) { return NetJudge(picture).findings(); }

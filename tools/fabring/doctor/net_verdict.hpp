@@ -2,7 +2,9 @@
 // What the probes of all ranks say together: who cannot reach whom and how, both directions side by side, and in what
 // the hosts differ. Many ranks of two hosts that fail alike are one finding; so is a host that nobody reaches. Pure.
 
+#include <map>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "tools/fabring/doctor/finding.hpp"
@@ -19,6 +21,8 @@ struct NetPicture {
   std::string host(Rank rank) const;             ///< its name
   std::string who(Rank rank) const;              ///< "rank 1 (host b)"
   const Door* door(Rank rank, std::uint8_t number) const;
+  /// Of every address: the hosts that have it, by their key, and their ranks. There should be one.
+  std::map<std::string, std::map<std::string, std::vector<Rank>>> holders() const;
 };
 
 Findings judge(const NetPicture& picture);

@@ -186,6 +186,21 @@ TEST(NetVerdict, WhatFailsByTcpIsNotSaidOfLibfabricAgain) {
   EXPECT_EQ(judge(picture).size(), 2u);
 }
 
+// Where the address answers now from the one host, now from the other, a connection stops in the middle.
+TEST(NetVerdict, WhatStopsAtAnAddressOfTwoHostsIsNoMtu) {
+  NetPicture picture = with_cards(4);
+  picture.ranks[2]->doors[1].address = "10.0.1.4:4711";
+  fail(picture, 0, 3, 1, Reach::large_stalls);
+  fail(picture, 2, 0, 1, Reach::large_stalls);
+  EXPECT_EQ(only(picture).id, "net.address_twice");
+  fail(picture, 0, 1, 1, Reach::large_stalls);  // between hosts that have nothing to do with it
+  EXPECT_EQ(judge(picture).size(), 2u);
+  picture = with_cards(4);
+  picture.ranks[2]->doors[1].address = "10.0.1.4:4711";
+  fail(picture, 2, 0, 0, Reach::large_stalls);  // on the other network
+  EXPECT_EQ(judge(picture).size(), 2u);
+}
+
 TEST(NetVerdict, AnAddressOfTwoHostsIsNamedWithBoth) {
   NetPicture picture = with_cards(4);
   picture.ranks[2]->doors[1].address = "10.0.1.4:4711";

@@ -2,8 +2,8 @@
 //
 //   fabring run -n 4 -- fabring-train --epochs 3 --verify
 //
-// Exit codes: 0 done; 1 the ranks' weights differ, or --verify found them too far from training alone; 2 usage;
-// 3 no data, or Fabring reported an error.
+// Exit codes: 0 done; 1 the ranks' weights differ, or, of rank 0, --verify found them too far from training alone;
+// 2 usage; 3 no data, or Fabring reported an error.
 
 #include <bit>
 #include <charconv>
@@ -117,30 +117,29 @@ double deviation(std::span<const float> weights, std::span<const float> referenc
   return largest / std::sqrt(squares / static_cast<double>(weights.size()));
 }
 
-// True when all ranks hold the same bits, and (with --verify) rank 0's are those of training alone but for rounding.
-Result<bool> check_weights(Trainer& trainer, const Dataset& training, const Dataset& test, const Options& options,
-                           fabring::Communicator world) {
+// True when all ranks hold the same bits.
+Result<bool> are_identical(Trainer& trainer, fabring::Communicator world) {
   const std::uint64_t mine = hash(trainer.parameters());
   std::uint64_t lowest = mine, highest = mine;
   FABRING_TRY(world.allreduce(&lowest, &lowest, 1, DataType::uint64, ReduceOp::min));
   FABRING_TRY(world.allreduce(&highest, &highest, 1, DataType::uint64, ReduceOp::max));
-  std::int32_t failed = lowest == highest ? 0 : 1;
-  if (world.rank() == 0) {
-    std::printf("weights: %s on all %d ranks (hash %016llx)\n", failed == 0 ? "bit-identical" : "DIFFERENT",
-                world.size(), static_cast<unsigned long long>(mine));
-    if (options.verify) {
-      Trainer alone(training, test, options, fabring::Communicator());
-      FABRING_TRY(train_all(alone, options, false));
-      const double found = deviation(trainer.parameters(), alone.parameters());
-      const bool good = found <= largest_deviation;
-      std::printf(
-          "verify: largest difference from training alone is %.2e of the weights' root mean square (limit %.0e): %s\n",
-          found, largest_deviation, good ? "ok" : "FAILED");
-      if (!good) failed = 1;
-    }
-  }
-  FABRING_TRY(world.allreduce(&failed, &failed, 1, DataType::int32, ReduceOp::max));  // the others wait for rank 0
-  return failed == 0;
+  const bool identical = lowest == highest;
+  if (world.rank() == 0)
+    std::printf("weights: %s on all %d ranks (hash %016llx)\n", identical ? "bit-identical" : "DIFFERENT", world.size(),
+                static_cast<unsigned long long>(mine));
+  return identical;
+}
+
+// True when the weights are those of training alone but for rounding.
+Result<bool> are_as_alone(Trainer& trainer, const Dataset& training, const Dataset& test, const Options& options) {
+  Trainer alone(training, test, options, fabring::Communicator());
+  FABRING_TRY(train_all(alone, options, false));
+  const double found = deviation(trainer.parameters(), alone.parameters());
+  const bool good = found <= largest_deviation;
+  std::printf(
+      "verify: largest difference from training alone is %.2e of the weights' root mean square (limit %.0e): %s\n",
+      found, largest_deviation, good ? "ok" : "FAILED");
+  return good;
 }
 
 Result<bool> run(const Options& options) {
@@ -166,9 +165,14 @@ Result<bool> run(const Options& options) {
   }
   FABRING_TRY(train_all(trainer, options, print));
   if (!world) return true;
-  Result<bool> good = check_weights(trainer, *training, *test, options, world);
-  if (good) FABRING_TRY(engine->leave());
-  return good;
+  const bool verifies = options.verify && world.rank() == 0;
+  const Result<bool> identical = are_identical(trainer, world);
+  if (!identical) return identical.error();
+  FABRING_TRY(engine->leave());  // nobody need wait while rank 0 trains alone
+  if (!verifies) return *identical;
+  const Result<bool> as_alone = are_as_alone(trainer, *training, *test, options);
+  if (!as_alone) return as_alone.error();
+  return *identical && *as_alone;
 }
 
 }  // namespace

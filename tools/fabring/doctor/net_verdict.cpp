@@ -141,9 +141,11 @@ class NetJudge {
     const Door* there = door(probe.to, probe.door);
     if (probe.reach != Reach::large_stalls || there == nullptr) return false;
     const auto is_of_several = [this](const Door& door) { return of_several_.contains(door.host_address()); };
-    return is_of_several(*there) ||
-           std::ranges::any_of(picture_.ranks[static_cast<std::size_t>(from)]->doors,
-                               [&](const Door& here) { return here.network == there->network && is_of_several(here); });
+    if (is_of_several(*there)) return true;
+    const auto& caller = picture_.ranks[static_cast<std::size_t>(from)];
+    return caller && std::ranges::any_of(caller->doors, [&](const Door& here) {
+             return here.network == there->network && is_of_several(here);
+           });
   }
 
   // Every other host fails alike with one host: that host is the cause.

@@ -64,6 +64,18 @@ TEST(NetVerdict, AHealthyNetworkIsFine) {
   EXPECT_EQ(only(healthy(8, 4)).severity, Severity::ok);
 }
 
+TEST(NetVerdict, ProbesOfARankWhoseFactsAreNotKnownCountAsWell) {
+  for (const Reach reach : {Reach::no_answer, Reach::large_stalls}) {
+    NetPicture picture = healthy(3);
+    fail(picture, 1, 2, reach);
+    picture.ranks[1].reset();
+    std::set<std::string> ids;
+    for (const Finding& one : judge(picture)) ids.insert(one.id);
+    EXPECT_TRUE(ids.contains("net.untold"));
+    EXPECT_TRUE(ids.contains(reach == Reach::no_answer ? "net.dropped" : "net.mtu"));
+  }
+}
+
 TEST(NetVerdict, EachKindOfFailureHasANameOfItsOwn) {
   const std::vector<std::pair<Reach, std::string>> kinds{{Reach::refused, "net.refused"},
                                                          {Reach::no_answer, "net.dropped"},

@@ -88,6 +88,27 @@ TilingRules rules_of_pair(const TilingRules& rules, TilingRules own, Collective 
   return cut(is_long_gather(collective, ranks, bytes) ? rules.segment_bytes : segment_of_pair, segment_of_pair);
 }
 
+// The largest message of what two ranks move, or one of them reduces, in records that nobody grants: shorter where one
+// is taken while the next is written, or each reads what the other has just written. 0: of what they reduce for both,
+// and of so much to all that tiles side by side are quicker than one after the other.
+std::size_t moved_segment_of_pair(const TilingRules& rules, Collective collective, std::uint64_t bytes) {
+  constexpr std::uint64_t longest_to_all = std::uint64_t{8} << 20;
+  switch (collective) {
+    case Collective::all_gather:
+    case Collective::scatter:
+      return rules.pair_moved_bytes;
+    case Collective::broadcast:
+    case Collective::gather:
+      return rules.pair_moved_bytes / 2;
+    case Collective::alltoall:
+      return bytes <= longest_to_all ? rules.pair_moved_bytes / 2 : 0;
+    case Collective::reduce:
+      return std::min(rules.pair_moved_bytes, segment_of_pair);
+    default:
+      return 0;
+  }
+}
+
 TilingRules rules_by_size(const TilingRules& rules, Collective collective, std::string_view algorithm, int ranks,
                           std::uint64_t bytes) {
   TilingRules own = rules;
@@ -106,7 +127,12 @@ TilingRules rules_by_size(const TilingRules& rules, Collective collective, std::
     own.eager_bytes = std::max(own.landing_bytes, rules.eager_bytes);
     own.eager_in_tiles_bytes = longest_eager(rules, 2);
   }
-  if (rules.pair_bytes != 0 && (is_exchange(collective, ranks) || is_short_exchange(collective, ranks, bytes, rules))) {
+  const std::size_t of_pair = ranks == 2 ? moved_segment_of_pair(rules, collective, bytes) : 0;
+  if (of_pair != 0) {
+    own.segment_bytes = own.smallest_bytes = of_pair;
+    own.eager_bytes = std::max(rules.eager_bytes, of_pair);
+  } else if (rules.pair_bytes != 0 &&
+             (is_exchange(collective, ranks) || is_short_exchange(collective, ranks, bytes, rules))) {
     own = rules_of_pair(rules, own, collective, ranks, bytes);
   } else if (rules.moved_segment_bytes != 0 && !is_passed_on(collective, algorithm, ranks)) {
     const std::size_t moved = ranks > 2                             ? rules.moved_segment_bytes / 2

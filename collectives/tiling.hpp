@@ -19,6 +19,9 @@ inline constexpr std::size_t unasked_between_gpus = std::size_t{4} << 10;
 /// under way fits into the rings of a pair, and longer messages can be made where they are read.
 inline constexpr std::size_t eager_in_tiles_of_shared_memory = std::size_t{32} << 10;
 
+/// The same wherever a record may be longer than that.
+inline constexpr std::size_t most_unasked_bytes = std::size_t{64} << 10;
+
 /// Tiles in flight of what is reduced between hosts that take `slow_answer_ns` or more to answer, where processors copy
 /// what they send.
 inline constexpr std::uint32_t depth_over_slow_answers = 6;
@@ -38,6 +41,9 @@ struct TilingRules {
   std::uint64_t landing_vector_bytes = 0;  ///< longest vector that is reduced so; 0: any
   std::size_t pair_bytes = 0;  ///< largest message where two ranks exchange records as fast as they come; 0: as others
   std::size_t pair_vector_bytes = std::size_t{256} << 10;  ///< longest vector that is exchanged so
+  /// The largest message of two ranks that share memory, of a vector of any length that only moves: nobody grants it.
+  /// What goes one way is cut shorter than that. 0: as others.
+  std::size_t pair_moved_bytes = 0;
   /// The largest message between two ranks of what is neither reduced nor passed on; 0: segment_bytes.
   std::size_t moved_segment_bytes = 0;
   std::size_t exchanged_whole_bytes = 0;  ///< messages that two ranks send each other at once are not cut below this
@@ -70,7 +76,8 @@ TilingRules rules_between_gpus(TilingRules rules);
 
 /// The rules for this collective of a vector of `bytes` (all blocks together) by this algorithm among `ranks`. What two
 /// of them exchange, both sending all the time, is cut into messages of `pair_bytes`; a longer vector into messages
-/// just long enough that the lines of one are on their way while those of another are added. What a rank only sends
+/// just long enough that the lines of one are on their way while those of another are added; what they only move, or
+/// one of them reduces, into those of `pair_moved_bytes` and parts of it. What a rank only sends
 /// from the caller's memory, or receives into it, need not be in the cache when it is done: long messages save grants
 /// and system calls; a rank that talks to several others at once sends each half as much, as all of it passes the same
 /// cache; a broadcast between two, which goes one way only, four times as much. What of all ranks waits in memory that

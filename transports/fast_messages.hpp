@@ -38,8 +38,8 @@ class FastPeer {
   /// room now, or not met yet; poll() and try again. To a peer that is lost nothing is sent, and it is true.
   virtual bool put(const FastMessage::Head& head, std::span<const std::byte> payload) = 0;
   /// The same, but the payload stays where it is, and must stay as it is until is_back(loan), unless the peer's
-  /// answer() takes its place. False: no room now, or it cannot be lent (as it is not in Endpoint::mapped_memory());
-  /// put() it.
+  /// answer() takes its place. False: no room now, or it cannot be lent (as it is not in Endpoint::mapped_memory(),
+  /// nor readable); put() it.
   virtual bool lend(const FastMessage::Head& head, std::span<const std::byte> payload, LoanTerms terms,
                     std::uint32_t& loan) {
     (void)head, (void)payload, (void)terms, (void)loan;

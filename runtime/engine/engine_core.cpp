@@ -53,7 +53,8 @@ std::shared_ptr<EngineCore> EngineCore::make(EngineParts parts) {
   const MemoryAccount held = core->memory();
   if (core->parts_.agreed.lent_segment_bytes == 0)
     core->scratch_.limit(scratch_beside(held.scratch_limit, held.connections(), held.peers));
-  std::size_t eager = core->transfer_ ? core->transfer_->most_record_bytes() : fabring::eager_bytes;
+  std::size_t eager = fabring::eager_bytes;
+  if (core->transfer_) eager = std::min(core->transfer_->most_record_bytes(), most_unasked_bytes);
   eager = core->parts_.eager_bytes.value_or(eager);
   if (core->parts_.agreed.unasked_limit != 0) eager = std::min(eager, core->parts_.agreed.unasked_limit);
   core->parts_.eager_bytes = eager;

@@ -67,6 +67,7 @@ TilingRules EngineCore::tiling_rules() const {
   if (by_fast_records && parts_.world_size > 2) rules.eager_in_tiles_bytes = eager_in_tiles_of_shared_memory;
   if (by_fast_records && parts_.config.segment_bytes == 0 && !agreed.some_have_gpus && agreed.lent_segment_bytes == 0) {
     rules.pair_bytes = longest_eager(rules, 2) / 2;
+    if (parts_.world_size == 2 && transfer_) rules.pair_moved_bytes = transfer_->most_record_bytes();
     rules.reduced_together_bytes = std::size_t{1} << 20;
     rules.by_parts = true;
   }

@@ -7,7 +7,7 @@ namespace fabring::shm {
 namespace {
 
 constexpr std::size_t longest = 256 * 1024;  // a segment
-constexpr std::size_t most_blocks = 8;       // more than tiles are under way
+constexpr std::size_t most_blocks = 8;       // more than tiles are under way; what cannot be read waits for one
 
 }  // namespace
 
@@ -17,6 +17,15 @@ struct CommonCopies::Blocks {
     for (const CommonCopy& block : free) arena->release(block.at, longest);
   }
 
+  bool make_one() {
+    std::byte* const at = arena->allocate(longest);
+    const auto place = at != nullptr ? arena->place_of({at, longest}) : std::nullopt;
+    if (!place) return false;
+    free.push_back({at, place->offset});
+    ++made;
+    return true;
+  }
+
   std::shared_ptr<Arena> arena;
   std::vector<CommonCopy> free;  // the one that came back last is taken first: it is in the cache
   std::size_t made = 0;
@@ -24,17 +33,12 @@ struct CommonCopies::Blocks {
 
 CommonCopies::CommonCopies(std::shared_ptr<Arena> arena) : blocks_(std::make_shared<Blocks>(std::move(arena))) {}
 
+bool CommonCopies::has_memory() { return blocks_->made > 0 || blocks_->make_one(); }
+
 std::shared_ptr<const CommonCopy> CommonCopies::take(std::size_t bytes) {
   Blocks& blocks = *blocks_;
   if (bytes > longest) return nullptr;
-  if (blocks.free.empty()) {
-    if (blocks.made == most_blocks) return nullptr;
-    std::byte* const at = blocks.arena->allocate(longest);
-    const auto place = at != nullptr ? blocks.arena->place_of({at, longest}) : std::nullopt;
-    if (!place) return nullptr;
-    blocks.free.push_back({at, place->offset});
-    ++blocks.made;
-  }
+  if (blocks.free.empty() && (blocks.made == most_blocks || !blocks.make_one())) return nullptr;
   auto* const copy = new CommonCopy(blocks.free.back());
   blocks.free.pop_back();
   return {copy, [keep = blocks_](const CommonCopy* done) {

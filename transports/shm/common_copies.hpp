@@ -1,6 +1,7 @@
 #pragma once
 // CommonCopies: copies of messages in this rank's arena that several peers read where they lie, each by a loan. A
-// message to n peers is then written once and read n times, not written to n rings.
+// message to n peers is then written once and read n times, not written to n rings. One peer alone gets such a copy of
+// what it could not read in this rank's own memory.
 
 #include <cstddef>
 #include <cstdint>
@@ -19,6 +20,8 @@ struct CommonCopy {
 class CommonCopies {
  public:
   explicit CommonCopies(std::shared_ptr<Arena> arena);
+  /// True, and for ever: take() has memory as soon as what is held comes back.
+  bool has_memory();
   /// Memory for one; null: as many as there may be are held, or it is too long. It may outlive this object.
   std::shared_ptr<const CommonCopy> take(std::size_t bytes);
 

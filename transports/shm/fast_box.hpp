@@ -54,7 +54,8 @@ class FastOutbox {
   bool put(const FastMessage::Head& head, std::span<const std::byte> payload) {
     const auto bytes = static_cast<std::uint32_t>(payload.size());
     const std::uint32_t length = ring_.length(bytes);
-    const std::uint32_t skip = ring_.skip(line_, length, answers_due_ > 0 ? ring_.answered_lines() : ring_.lines);
+    const bool answered = answers_due_ > 0 && bytes <= ring_.most_answered_bytes();
+    const std::uint32_t skip = ring_.skip(line_, length, answered ? ring_.answered_lines() : ring_.lines);
     wanted_ = skip + length + 1;
     if (!room_for(wanted_)) return false;
     if (skip > 0) {
@@ -179,6 +180,7 @@ class FastOutbox {
   }
   Unshared* find_unread() {
     if (unshared_.empty()) return nullptr;
+    forget_what_is_back();  // and with it the copies that were read
     const std::uint32_t unread = channel_->unread.load(std::memory_order_acquire);
     const auto loan = std::ranges::find_if(
         unshared_, [unread](const Unshared& each) { return FastRing::stamp_of(each.line) == unread; });

@@ -69,16 +69,18 @@ struct FastRing {
     return {ranks <= 2 ? lines_of_two : ranks <= 4 ? 4096u : ranks <= 8 ? 2048u : ranks <= 16 ? 1024u : 512u};
   }
   constexpr std::uint32_t bytes() const { return lines * static_cast<std::uint32_t>(line); }
-  /// The longest message: several fit at once.
-  constexpr std::uint32_t most_bytes() const { return std::min(bytes() / 4, 64u * 1024); }
+  constexpr bool is_of_two() const { return lines >= lines_of_two; }
+  /// The longest message: several fit at once. Among more ranks a message is longer than that only if it is worth to
+  /// be asked for.
+  constexpr std::uint32_t most_bytes() const { return std::min(bytes() / 4, is_of_two() ? 256u * 1024 : 64u * 1024); }
   /// The longest message that may be answered in its place: that is not free until the answer has been read, and where
-  /// few messages fit, whoever sends next would wait for it. Between two ranks alone enough of the longest fit.
-  constexpr std::uint32_t most_answered_bytes() const { return lines < lines_of_two ? bytes() / 32 : most_bytes(); }
+  /// few messages fit, whoever sends next would wait for it.
+  constexpr std::uint32_t most_answered_bytes() const { return is_of_two() ? 64u * 1024 : bytes() / 32; }
   /// Up to here always: answers are read by who wrote the message, so both ends are quickest by ordinary stores as long
   /// as a line is not too dear to take from the other core. Longer ones only while ordinary stores are the choice.
   static constexpr std::uint32_t always_answered_bytes = 32 * 1024;
   /// Messages that are answered in their place come and go within so many lines: those stay in the caches of both.
-  constexpr std::uint32_t answered_lines() const { return lines < lines_of_two ? lines : lines / 2; }
+  constexpr std::uint32_t answered_lines() const { return is_of_two() ? lines / 2 : lines; }
   /// Lines of a message.
   constexpr std::uint32_t length(std::uint32_t bytes) const {
     return bytes <= inline_bytes

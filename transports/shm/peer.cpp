@@ -210,7 +210,7 @@ bool Peer::lend(const FastMessage::Head& head, std::span<const std::byte> payloa
 }
 
 bool Peer::lend_unshared(const FastMessage::Head& head, std::span<const std::byte> payload, std::uint32_t& loan) {
-  if (payload.size() > fast_most_bytes()) return false;
+  if (payload.size() > fast_most_bytes() || !common_copies_.has_memory()) return false;
   if (!fast_outbox_->reads_unshared() || !fast_outbox_->lend_unshared(head, payload, loan)) return false;
   wrote(payload.size());
   return true;

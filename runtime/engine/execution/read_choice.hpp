@@ -3,8 +3,8 @@
 // read by their receivers where they lie (Endpoint::post_readable_send). Which is quicker depends on the machine, on
 // what lies in which cache and on what the ranks do at the same time; a message alone does not show it. So operations
 // are timed: some of a kind each way, then by the quicker one, and after many others once more. Members try the same
-// way at the same operation, as they count alike; what each of them sends is its own choice, and nobody else's
-// business.
+// way at the same operation, as they count alike (but for those whose memory is of another kind now than then, or a
+// GPU's); what each of them sends is its own choice, and nobody else's business.
 
 #include <array>
 #include <bit>
@@ -37,7 +37,10 @@ class ReadChoice {
   /// way has left there. Between trials nothing is measured: one way alone may be slower now because all is.
   Turn next() {
     const std::uint32_t turn = turn_++ % (rows_of_period * in_a_row_);
-    if (turn == 0) paces_ = {};
+    if (turn == 0) {
+      paces_ = {};
+      row_ = {};
+    }
     if (turn == 0 || turn > rows_of_trial * in_a_row_) return {reads_, false};
     const std::uint32_t row = (turn - 1) / in_a_row_;
     return {row % 2 == 0, (turn - 1) % in_a_row_ != 0};
@@ -52,11 +55,16 @@ class ReadChoice {
     const Row row = std::exchange(row_, {.read = was_read});
     if (row.bytes == 0) return;
     paces_[was_read ? 1 : 0].took(row.bytes, row.time.count());
-    if (!was_read) reads_ = paces_[1].nanoseconds_a_byte() < paces_[0].nanoseconds_a_byte();
+    if (was_read) return;
+    const double chosen = paces_[reads_ ? 1 : 0].nanoseconds_a_byte(),
+                 other = paces_[reads_ ? 0 : 1].nanoseconds_a_byte();
+    if (other < worth_a_change * chosen) reads_ = !reads_;
   }
 
   static constexpr std::uint32_t rows_of_trial = 4;    ///< the better of two counts, each way
   static constexpr std::uint32_t rows_of_period = 64;  ///< from one trial to the next
+  /// How much less the other way must take: few operations are measured, and also how late ranks come.
+  static constexpr double worth_a_change = 0.95;
 
  private:
   struct Row {

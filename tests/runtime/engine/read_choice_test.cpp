@@ -54,6 +54,13 @@ TEST(ReadChoice, ChangesWithWhatItTakes) {
   EXPECT_EQ(choice.run(period, 2, 3), period - 1 - each_way);
 }
 
+TEST(ReadChoice, StaysAsItIsForALittle) {
+  Timed read, copied;
+  EXPECT_EQ(read.run(period, 2, 3), period - 1 - each_way);
+  EXPECT_EQ(read.run(period, 100, 98), period - each_way);
+  EXPECT_EQ(copied.run(period, 98, 100), each_way);
+}
+
 TEST(ReadChoice, MeasuresNoneThatFindsWhatTheOtherWayLeft) {
   ReadChoice choice(in_a_row);
   EXPECT_FALSE(choice.next().measured) << "nor the very first";

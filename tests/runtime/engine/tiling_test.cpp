@@ -55,6 +55,33 @@ TEST(Tiling, of_what_two_ranks_exchange_by_records_has_short_messages) {
   EXPECT_EQ(choose_tiling(one_way, broadcast, rules).tiles, choose_tiling(one_way, broadcast, {}).tiles);
 }
 
+// What two ranks of one host move goes unasked, in messages as long as a record may be, or shorter where it goes one
+// way.
+TEST(Tiling, of_what_two_ranks_of_a_host_move_is_by_long_records) {
+  TilingRules rules;
+  rules.eager_bytes = 64 << 10;
+  rules.pair_bytes = 32 << 10;
+  rules.pair_moved_bytes = 256 << 10;
+  const auto expect_messages = [&](Collective collective, std::size_t bytes, int ranks = 2,
+                                   std::uint64_t vector = 1 << 20) {
+    const TilingRules own = rules_for(rules, collective, "direct_one_shot", ranks, vector);
+    EXPECT_EQ(own.segment_bytes, bytes) << name(collective) << " of " << ranks << " ranks, " << vector;
+    EXPECT_EQ(own.smallest_bytes, bytes) << name(collective);
+    EXPECT_GE(longest_eager(own, 8), bytes) << name(collective);
+  };
+  for (const Collective whole : {Collective::all_gather, Collective::scatter}) expect_messages(whole, 256 << 10);
+  for (const Collective cut : {Collective::broadcast, Collective::gather, Collective::alltoall})
+    expect_messages(cut, 128 << 10);
+  expect_messages(Collective::reduce, 64 << 10);
+  expect_messages(Collective::all_gather, 256 << 10, 2, std::uint64_t{64} << 20);
+  const auto eager = [&](Collective collective, int ranks, std::uint64_t vector) {
+    return longest_eager(rules_for(rules, collective, "direct_one_shot", ranks, vector), 8);
+  };
+  EXPECT_EQ(eager(Collective::alltoall, 2, std::uint64_t{16} << 20), 64u << 10) << "tiles side by side are quicker";
+  EXPECT_EQ(eager(Collective::allreduce, 2, 1 << 20), 64u << 10) << "what is reduced for both is answered in its place";
+  EXPECT_EQ(eager(Collective::all_gather, 3, 1 << 20), 64u << 10);
+}
+
 // If one rank cut the vector otherwise than another, sums would be wrong.
 TEST(Tiling, by_parts_is_the_same_on_all_ranks) {
   TilingRules rules{4096, 1024, 3};

@@ -165,6 +165,45 @@ TEST_F(ShmUnshared, AFastMessageThatCannotBeReadWaitsUntilItIsShared) {
   EXPECT_FALSE(way_of(0).lend(head_of(7), hidden.bytes(), {.readable = true}, loan)) << "it is not tried again";
 }
 
+// There is memory to share for fewer of them at once.
+TEST_F(ShmUnshared, AnyNumberOfFastMessagesThatCannotBeReadAreSharedOneAfterTheOther) {
+  constexpr std::uint32_t messages = 40;
+  const Guarded hidden(message);
+  std::uint32_t loan = 0;
+  for (std::uint32_t i = 0; i < messages; ++i)
+    ASSERT_TRUE(way_of(0).lend(head_of(i), hidden.bytes(), {.readable = true}, loan));
+  hidden.hide();
+  FastMessage came;
+  ASSERT_TRUE(way_of(1).front(came));
+  Bytes into(long_enough);
+  EXPECT_FALSE(way_of(1).bring(came, into.data()));
+  hidden.show();
+  for (std::uint32_t i = 0; i < messages; ++i) {
+    if (i > 0) {
+      ASSERT_TRUE(way_of(1).front(came));
+      EXPECT_FALSE(way_of(1).bring(came, into.data())) << "it is not tried again";
+    }
+    world.poll(0);
+    ASSERT_TRUE(way_of(1).front(came)) << i;
+    EXPECT_EQ(number_of(came.head), i);
+    EXPECT_TRUE(std::ranges::equal(came.payload, message));
+    way_of(1).pop();
+  }
+  EXPECT_TRUE(way_of(0).is_back(loan));
+}
+
+TEST(ShmFastUnshared, NothingIsLentThatCouldNotBeShared) {
+  Fabric little = shm_fabric();
+  little.config.scratch_bytes = 64 * 1024;
+  World world(little, 2);
+  world.connect();
+  const Bytes message = pattern(long_enough, 1);
+  std::uint32_t loan = 0;
+  FastPeer& way = *world.at(0).fast_messages()->fast_peer(1);
+  EXPECT_FALSE(way.lend(head_of(0), message, {.readable = true}, loan));
+  EXPECT_TRUE(way.put(head_of(0), message));
+}
+
 // Who takes back that it has read something, to have it once more, gets nothing: the program may have freed it.
 TEST(ShmFastUnshared, WhatIsBackIsNeverSharedAgain) {
   auto memory = *shm::SharedMemory::create(shm::Pair::of_world(nullptr, 2).size());

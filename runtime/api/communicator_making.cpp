@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "fabring/communicator.hpp"
+#include "runtime/api/communicator_making.hpp"
 #include "runtime/api/gone.hpp"
 #include "runtime/api/run_step.hpp"
 #include "runtime/base/rank_list.hpp"
@@ -80,30 +81,38 @@ std::vector<Rank> members_of(int colour, const std::vector<std::int64_t>& told, 
   return members;
 }
 
-}  // namespace
+/// What a rank asks of a split, or of what is one: `of` says how the program called it.
+struct Part {
+  StepOf of;
+  int colour;
+  int key;
+};
 
-Result<Communicator> Communicator::split(int colour, int key, std::string label) {
-  if (!core_) return gone;
-  const auto engine = core_->engine.lock();
+Result<Communicator> split_into(const std::shared_ptr<CommunicatorCore>& core, const Part& own, std::string label) {
+  const auto engine = core->engine.lock();
   if (!engine) return gone;
-  if (label.empty()) label = name_of_next(*core_, fmt::format("{}/{}", core_->label, colour));
-  core_->splits.fetch_add(1);
+  core->splits.fetch_add(1);
   // Everyone's colour, key and proposal for the number.
-  const auto size = static_cast<std::size_t>(core_->size());
-  ClaimedNumber number(*engine, core_->id);
+  const auto size = static_cast<std::size_t>(core->size());
+  ClaimedNumber number(*engine, core->id);
   std::vector<std::int64_t> told(3 * size, 0);
-  told[3 * core_->self] = colour;
-  told[3 * core_->self + 1] = key;
-  told[3 * core_->self + 2] = number.proposed();
-  const auto agree = [this](void* values, std::size_t count, DataType type, ReduceOp op) -> Status {
-    Status agreed = run_step(core_, Operation::allreduce(values, values, count, type, op), StepOf::split);
+  told[3 * core->self] = own.colour;
+  told[3 * core->self + 1] = own.key;
+  told[3 * core->self + 2] = number.proposed();
+  const auto agree = [&](void* values, std::size_t count, DataType type, ReduceOp op) -> Status {
+    Status agreed = run_step(core, Operation::allreduce(values, values, count, type, op), own.of);
     if (agreed.ok()) return agreed;
-    std::vector<Rank> asked = core_->members;
+    std::vector<Rank> asked = core->members;
     std::sort(asked.begin(), asked.end());
-    return agreed.with_prefix(fmt::format("a split of '{}' ({}) failed: ", core_->label, rank_list(asked)));
+    return agreed.with_prefix(fmt::format("a split of '{}' ({}) failed: ", core->label, rank_list(asked)));
   };
   FABRING_TRY(agree(told.data(), told.size(), DataType::int64, ReduceOp::sum));
-  const std::vector<Rank> members = colour < 0 ? std::vector<Rank>() : members_of(colour, told, core_->members);
+  std::vector<Rank> members;
+  if (own.of == StepOf::duplicate || own.of == StepOf::with_plans) {
+    members = core->members;
+  } else if (own.colour >= 0) {
+    members = members_of(own.colour, told, core->members);
+  }
   label = shortened(std::move(label));
   std::uint32_t id = 0;
   for (std::size_t rank = 0; rank < size; ++rank) id = std::max(id, static_cast<std::uint32_t>(told[3 * rank + 2]));
@@ -123,21 +132,34 @@ Result<Communicator> Communicator::split(int colour, int key, std::string label)
     FABRING_TRY(agree(&id, 1, DataType::uint32, ReduceOp::max));
   }
   if (id >= Shrinks::first_id)
-    return Status(ErrorCode::unsupported, fmt::format("a split of '{}': no communicator number is left", core_->label));
-  if (colour < 0) return Communicator();
+    return Status(ErrorCode::unsupported, fmt::format("a split of '{}': no communicator number is left", core->label));
+  if (members.empty()) return Communicator();
   return Communicator(engine->make_communicator(id, std::move(label), members));
+}
+
+}  // namespace
+
+Result<Communicator> duplicate_within(const std::shared_ptr<CommunicatorCore>& core, StepOf of, std::string label) {
+  if (label.empty()) label = name_of_next(*core, core->label + "'");
+  return split_into(core, {of, 0, 0}, std::move(label));
+}
+
+Result<Communicator> Communicator::split(int colour, int key, std::string label) {
+  if (!core_) return gone;
+  if (label.empty()) label = name_of_next(*core_, fmt::format("{}/{}", core_->label, colour));
+  return split_into(core_, {StepOf::split, colour, key}, std::move(label));
 }
 
 Result<Communicator> Communicator::split_by_node(std::string label) {
   if (!core_) return gone;
   const int node = core_->node_of[static_cast<std::size_t>(core_->self)];
   if (label.empty()) label = name_of_next(*core_, fmt::format("{}/node {}", core_->label, node));
-  return split(node, 0, std::move(label));
+  return split_into(core_, {StepOf::split_by_node, node, 0}, std::move(label));
 }
 
 Result<Communicator> Communicator::duplicate(std::string label) {
-  if (core_ && label.empty()) label = name_of_next(*core_, core_->label + "'");
-  return split(0, 0, std::move(label));
+  if (!core_) return gone;
+  return duplicate_within(core_, StepOf::duplicate, std::move(label));
 }
 
 Result<Communicator> Communicator::subgroup(std::span<const Rank> ranks, std::uint32_t number, std::string label) {

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/api/communicator_making.hpp"
 #include "runtime/api/run_step.hpp"
 #include "runtime/engine/engine_core.hpp"
 #include "runtime/engine/plans/given_plan.hpp"
@@ -53,7 +54,7 @@ Result<Communicator> GivenPlan::give(Communicator& of, std::span<const Plan> pla
     fits = Status(ErrorCode::invalid_argument,
                   fmt::format("the plans are of {} ranks, and '{}' has {}", plans.size(), of.label(), of.size()));
   FABRING_TRY(compare_plans(of.core_, text, fits));
-  auto made = of.duplicate(std::move(label));
+  auto made = duplicate_within(of.core_, StepOf::with_plans, std::move(label));
   if (!made) return made;
   made->core_->given = make(plans, proof, made->rank(), text);  // nobody has called anything on it here
   return made;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "runtime/base/copy_bytes.hpp"
@@ -29,20 +30,13 @@ constexpr std::uint8_t type_mask = (1 << wire_shift) - 1;
 static_assert(data_type_count <= type_mask);
 
 // Signature::op: the operation below, and above StepOf.
-constexpr int step_shift = 6;
+constexpr int step_shift = 4;
 constexpr std::uint8_t op_mask = (1 << step_shift) - 1;
 static_assert(reduce_op_count <= op_mask);
 
-std::string_view step_text(const Signature& signature) {
-  switch (static_cast<StepOf>(signature.op >> step_shift)) {
-    case StepOf::split:
-      return " within split";
-    case StepOf::with_plans:
-      return " within with_plans";
-    case StepOf::none:
-      break;
-  }
-  return "";
+std::string step_text(const Signature& signature) {
+  const auto of = static_cast<StepOf>(signature.op >> step_shift);
+  return of == StepOf::none ? std::string() : fmt::format(" within {}", name(of));
 }
 
 std::string type_text(std::uint8_t signed_type) {
@@ -86,6 +80,12 @@ std::string all_but_algorithm(const Signature& signature) {
 }
 
 }  // namespace
+
+std::string_view name(StepOf of) {
+  constexpr std::array<std::string_view, 5> names{"none", "split", "split_by_node", "duplicate", "with_plans"};
+  const auto at = static_cast<std::size_t>(of);
+  return at < names.size() ? names[at] : "unknown";
+}
 
 std::size_t Call::bytes() const {
   std::size_t elements = count * data_blocks;

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "collectives/algorithms.hpp"
@@ -41,8 +42,12 @@ struct DeviceBuffers {
   bool any() const { return in >= 0 || out >= 0; }
 };
 
-/// What a call of ours is a step of. The others must be at the same: one of the program's may look like it.
-enum class StepOf : std::uint8_t { none, split, with_plans };
+/// What a call of ours is a step of, as the program called it. The others must be at the same: one of the program's, or
+/// a step of something else, may look like it.
+enum class StepOf : std::uint8_t { none, split, split_by_node, duplicate, with_plans };
+
+/// "duplicate"; "none", and "unknown" for a number that is none of them.
+std::string_view name(StepOf of);
 
 struct Call {
   Collective collective = Collective::allreduce;

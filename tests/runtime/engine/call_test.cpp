@@ -60,6 +60,13 @@ TEST(Signature, is_described_also_when_a_peer_made_it_up) {
   EXPECT_EQ(call.describe(), "allreduce(7 x float32, sum, ring) within split");
   EXPECT_EQ(call.describe_unchosen(), "allreduce(7 x float32, sum) within split");
   EXPECT_FALSE(same_call(call.signature(), own));
+  const Signature within_split = call.signature();
+  call.step_of = StepOf::with_plans;
+  call.op = ReduceOp::user;
+  EXPECT_EQ(call.describe(), "allreduce(7 x float32, user, ring) within with_plans") << "the last of both";
+  call.step_of = StepOf::duplicate;
+  call.op = ReduceOp::sum;
+  EXPECT_FALSE(same_call(call.signature(), within_split));
 }
 
 TEST(Constraints, of_reproducible_calls_are_those_of_the_type_that_travels) {

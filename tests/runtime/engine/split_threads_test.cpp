@@ -5,10 +5,13 @@
 #include <array>
 #include <atomic>
 #include <future>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "collectives/algorithms.hpp"
+#include "collectives/plan_json.hpp"
 #include "tests/support/thread_world.hpp"
 #include "tests/support/wrapping_transport.hpp"
 #include "transports/forwarding_endpoint.hpp"
@@ -107,6 +110,45 @@ TEST(Split, is_not_met_by_a_call_that_looks_like_a_part_of_it) {
     EXPECT_EQ(status.code(), ErrorCode::mismatch) << status.to_string();
     EXPECT_NE(status.message().find(") within split"), std::string::npos) << status.message();
   });
+}
+
+const std::string& plans_of_three() {
+  static const std::string text = [] {
+    std::vector<Plan> plans;
+    for (Rank rank = 0; rank < 3; ++rank) plans.push_back(*make_plan({Algorithm::ring, rank, std::vector<int>(3)}));
+    return plans_to_json(plans);
+  }();
+  return text;
+}
+
+struct Making {
+  const char* name;
+  Result<Communicator> (*make)(Communicator& of);
+};
+
+// One colour, one node: each of them would make the same members.
+constexpr Making makings[] = {{"split", [](Communicator& of) { return of.split(0, 0); }},
+                              {"split_by_node", [](Communicator& of) { return of.split_by_node(); }},
+                              {"duplicate", [](Communicator& of) { return of.duplicate(); }},
+                              {"with_plans", [](Communicator& of) { return of.with_plans(plans_of_three()); }}};
+
+TEST(Split, is_not_met_by_another_call_that_makes_communicators) {
+  const auto says = [](const std::string& text, const std::string& name) {
+    const std::string step = ") within " + name;
+    return text.find(step + ",") != std::string::npos || text.find(step + ".") != std::string::npos;
+  };
+  for (const Making& odd : makings)
+    for (const Making& others : makings) {
+      if (&odd == &others) continue;
+      ThreadWorld world(3);
+      world.run([&](Rank rank, Communicator all) {
+        const auto made = (rank == 0 ? odd : others).make(all);
+        ASSERT_FALSE(made) << odd.name << " met " << others.name << " and made one of " << made->size();
+        const Status& status = made.error();
+        EXPECT_EQ(status.code(), ErrorCode::mismatch) << status.to_string();
+        EXPECT_TRUE(says(status.message(), odd.name) && says(status.message(), others.name)) << status.message();
+      });
+    }
 }
 
 // The same list is called again and again, with and without a split between.

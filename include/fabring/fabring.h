@@ -120,7 +120,10 @@ enum {
 
 /* What went wrong. Texts end with a NUL; one that is too long is cut. After a call that succeeds: code 0, no texts.
  * Initialise it with FABRING_ERROR_INIT: a call with one that was not fails with the code only, and begins nothing;
- * waits, fabring_comm_abort and fabring_engine_leave do their part all the same. */
+ * waits, fabring_comm_abort and fabring_engine_leave do their part all the same.
+ *
+ * What makes a communicator for all ranks of another is named as such in `collective` (split, split_by_node, duplicate,
+ * with_plans), and counts in `sequence` as two operations or more. */
 typedef struct fabring_error {
   size_t struct_size;
   int32_t code;        /* a fabring_status_code */

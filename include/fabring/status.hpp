@@ -39,8 +39,8 @@ FABRING_API std::string_view name(ErrorCode code);
 struct ErrorContext {
   int rank = -1;               ///< the rank at fault (not the one that reports)
   std::string host;            ///< its host
-  std::string collective;      ///< "allreduce"
-  std::uint64_t sequence = 0;  ///< number of the operation on its communicator, from 1
+  std::string collective;      ///< "allreduce"; of what makes a communicator its name: "duplicate"
+  std::uint64_t sequence = 0;  ///< number of the operation on its communicator, from 1; split and the like take several
   std::uint64_t bytes = 0;     ///< size of the operation
 };
 

@@ -8,6 +8,7 @@
 
 #include "runtime/api/gone.hpp"
 #include "runtime/api/run_step.hpp"
+#include "runtime/base/rank_list.hpp"
 #include "runtime/engine/call/call_buffers.hpp"
 #include "runtime/engine/call/group_overlap.hpp"
 #include "runtime/engine/call/make_call.hpp"
@@ -141,15 +142,27 @@ std::vector<Work> begin_group(const std::shared_ptr<CommunicatorCore>& core, std
   return works;
 }
 
+// The program called this, and nothing of the sizes of its steps.
+Status named(const CommunicatorCore& core, StepOf of, const Status& why) {
+  std::vector<Rank> asked = core.members;
+  std::sort(asked.begin(), asked.end());
+  ErrorContext context = why.context();
+  context.collective = name(of);
+  context.bytes = 0;
+  return why.with_prefix(fmt::format("{} of '{}' ({}) failed: ", name(of), core.label, rank_list(asked)))
+      .with_context(std::move(context));
+}
+
 }  // namespace
 
 Status run_step(const std::shared_ptr<CommunicatorCore>& core, const Operation& operation, StepOf of) {
   const auto engine = core->engine.lock();
   if (!engine) return gone;
   auto call = checked_call(*engine, core, operation);
-  if (!call) return call.error();
+  if (!call) return named(*core, of, call.error());
   call->step_of = of;
-  return engine->run(core, std::move(*call), operation);
+  const Status ended = engine->run(core, std::move(*call), operation);
+  return ended.ok() ? ended : named(*core, of, ended);
 }
 
 Status Communicator::run(const Operation& operation) {

@@ -99,12 +99,8 @@ Result<Communicator> split_into(const std::shared_ptr<CommunicatorCore>& core, c
   told[3 * core->self] = own.colour;
   told[3 * core->self + 1] = own.key;
   told[3 * core->self + 2] = number.proposed();
-  const auto agree = [&](void* values, std::size_t count, DataType type, ReduceOp op) -> Status {
-    Status agreed = run_step(core, Operation::allreduce(values, values, count, type, op), own.of);
-    if (agreed.ok()) return agreed;
-    std::vector<Rank> asked = core->members;
-    std::sort(asked.begin(), asked.end());
-    return agreed.with_prefix(fmt::format("a split of '{}' ({}) failed: ", core->label, rank_list(asked)));
+  const auto agree = [&](void* values, std::size_t count, DataType type, ReduceOp op) {
+    return run_step(core, Operation::allreduce(values, values, count, type, op), own.of);
   };
   FABRING_TRY(agree(told.data(), told.size(), DataType::int64, ReduceOp::sum));
   std::vector<Rank> members;
@@ -132,7 +128,8 @@ Result<Communicator> split_into(const std::shared_ptr<CommunicatorCore>& core, c
     FABRING_TRY(agree(&id, 1, DataType::uint32, ReduceOp::max));
   }
   if (id >= Shrinks::first_id)
-    return Status(ErrorCode::unsupported, fmt::format("a split of '{}': no communicator number is left", core->label));
+    return Status(ErrorCode::unsupported,
+                  fmt::format("{} of '{}': no communicator number is left", name(own.of), core->label));
   if (members.empty()) return Communicator();
   return Communicator(engine->make_communicator(id, std::move(label), members));
 }

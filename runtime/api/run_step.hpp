@@ -10,7 +10,7 @@
 
 namespace fabring {
 
-/// As Communicator::run().
+/// As Communicator::run(). The error says that `of` failed, which is what the program called.
 Status run_step(const std::shared_ptr<CommunicatorCore>& core, const Operation& operation, StepOf of);
 
 }  // namespace fabring

@@ -260,10 +260,11 @@ std::shared_ptr<Execution> EngineCore::submit(const std::shared_ptr<Communicator
       pending_.fetch_sub(1);
       communicator->untold = false;
       ErrorContext context = failed.context();
-      context.collective = name(call.collective);
+      context.collective = call.called();
       context.sequence = message ? 0 : next_sequence(communicator->last_sequence.load());
       context.bytes = call.bytes();
-      failed = failed.with_prefix(call.describe() + ": ").with_context(context);
+      if (call.step_of == StepOf::none) failed = failed.with_prefix(call.describe() + ": ");  // run_step() names others
+      failed = failed.with_context(context);
       execution = std::make_shared<Execution>(communicator, std::move(call), no_plan, 0, Tiling{});
       execution->fail(failed);
       execution->publish();

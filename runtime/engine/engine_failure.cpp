@@ -153,9 +153,11 @@ void EngineCore::end(const CommunicatorCore& communicator, Execution& execution,
   if (const auto& from = execution.delivered_from(); from && from->call().device.any())
     devices_.keep_freed(from->call());
   ErrorContext context = why.context();
-  context.collective = name(execution.call().collective);
+  context.collective = execution.call().called();
   context.sequence = execution.sequence();
   context.bytes = execution.call().bytes();
+  if (execution.call().step_of != StepOf::none)
+    return execution.fail(why.with_context(context));  // run_step() names it
   // A message has no number before it has met its other side.
   const std::string number = context.sequence == 0 ? "" : fmt::format(" #{}", context.sequence);
   execution.fail(why.with_prefix(fmt::format("{}{} on '{}' ({} bytes, {} done here): ", context.collective, number,

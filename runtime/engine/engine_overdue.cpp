@@ -24,8 +24,7 @@ constexpr std::size_t most_notes = 4;                            // of a communi
 // Messages have no number before they have met.
 std::string title(const Execution& execution) {
   const Call& call = execution.call();
-  return is_message(call.collective) ? call.describe()
-                                     : fmt::format("{} #{}", name(call.collective), execution.sequence());
+  return is_message(call.collective) ? call.describe() : fmt::format("{} #{}", call.called(), execution.sequence());
 }
 
 // Where it waits for no rank.

@@ -12,8 +12,8 @@ class Error(RuntimeError):
     code        "peer_lost", "mismatch", ... (docs/errors.md)
     rank        the rank at fault, not the one that reports; -1: not known
     host        its host
-    collective  "allreduce"
-    sequence    number of the operation on its communicator, from 1; 0: not known
+    collective  "allreduce"; of what makes a communicator its name, "duplicate"
+    sequence    number of the operation on its communicator, from 1; 0: not known. Split and the like count as several
     bytes       size of the operation
     """
 

@@ -88,6 +88,8 @@ struct Call {
   void copy_input();
 
   StepOf step_of = StepOf::none;
+  /// What the program called: the collective, or what this is a step of.
+  std::string_view called() const { return step_of == StepOf::none ? name(collective) : name(step_of); }
 
   /// Instead of those of `algorithm`.
   std::shared_ptr<const GivenPlan> given;

@@ -151,6 +151,37 @@ TEST(Split, is_not_met_by_another_call_that_makes_communicators) {
     }
 }
 
+// Its steps are none of the program's business, but count.
+TEST(Split, and_the_like_fail_by_the_name_of_what_the_program_called) {
+  for (const Making& each : makings) {
+    ThreadWorld world(3);
+    world.run([&](Rank, Communicator all) { EXPECT_TRUE(all.duplicate()); });
+    const auto make = [&](Rank rank) {
+      return std::async(std::launch::async, [&world, &each, rank] {
+        Communicator all = world.world(rank);
+        return each.make(all);
+      });
+    };
+    auto first = make(0), second = make(1);
+    world.world(2).abort("the test said so");
+    const auto late = make(2).get();  // of one that has failed
+    const auto expect_named = [&](const Result<Communicator>& made) {
+      ASSERT_FALSE(made);
+      const Status& status = made.error();
+      const std::string begins = std::string(each.name) + " of 'world' (ranks 0-2) failed: rank 2 ";
+      EXPECT_EQ(status.code(), ErrorCode::aborted) << status.to_string();
+      EXPECT_EQ(status.message().substr(0, begins.size()), begins);
+      EXPECT_EQ(status.message().find("allreduce"), std::string::npos) << status.message();
+      EXPECT_EQ(status.context().collective, each.name);
+      EXPECT_EQ(status.context().sequence, 3u) << "the duplicate before it took two numbers";
+      EXPECT_EQ(status.context().bytes, 0u);
+    };
+    expect_named(first.get());
+    expect_named(second.get());
+    expect_named(late);
+  }
+}
+
 // The same list is called again and again, with and without a split between.
 TEST(Split, leaves_no_trace_in_calls_that_look_like_it) {
   ThreadWorld world(3);

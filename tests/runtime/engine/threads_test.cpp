@@ -225,7 +225,7 @@ TEST(Threads, a_split_that_fails_says_so_and_names_who_took_part) {
     }
     const auto parts = all.split(rank, 0);
     ASSERT_FALSE(parts.has_value());
-    EXPECT_THAT(parts.error().message(), HasSubstr("a split of 'world' (ranks 0-2) failed: "));
+    EXPECT_THAT(parts.error().message(), HasSubstr("split of 'world' (ranks 0-2) failed: "));
   });
 }
 

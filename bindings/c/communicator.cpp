@@ -30,6 +30,22 @@ fabring_status_code make_comm(fabring_comm* from, fabring_comm** made, fabring_e
   });
 }
 
+/// A number of each rank, which is called `what` here and in the text.
+fabring_status_code give_by_rank(const fabring_comm* comm, std::vector<std::int32_t> (Communicator::*ask)() const,
+                                 const char* what, std::int32_t* numbers, std::size_t capacity,
+                                 fabring_error* error) noexcept {
+  return answer(error, [&]() -> Status {
+    FABRING_TRY(check_handle(comm, "comm"));
+    if (numbers == nullptr) return null_argument(what);
+    const std::vector<std::int32_t> known = (comm->value.*ask)();
+    if (capacity < known.size())
+      return {ErrorCode::invalid_argument, fmt::format("there is room for the {} of {} ranks, but '{}' has {}", what,
+                                                       capacity, comm->value.label(), known.size())};
+    std::copy(known.begin(), known.end(), numbers);
+    return {};
+  });
+}
+
 /// All ranks of `of` split it, by operations of theirs.
 void refused_split(Communicator& of, const Status& why) { of.refused(Operation(), why); }
 
@@ -68,17 +84,12 @@ fabring_status_code fabring_comm_label(const fabring_comm* comm, char* text, std
 
 fabring_status_code fabring_comm_nodes(const fabring_comm* comm, std::int32_t* nodes, std::size_t capacity,
                                        fabring_error* error) {
-  return answer(error, [&]() -> Status {
-    FABRING_TRY(check_handle(comm, "comm"));
-    if (nodes == nullptr) return null_argument("nodes");
-    const std::vector<int> known = comm->value.nodes();
-    if (capacity < known.size())
-      return {fabring::ErrorCode::invalid_argument,
-              fmt::format("there is room for the nodes of {} ranks, but '{}' has {}", capacity, comm->value.label(),
-                          known.size())};
-    std::copy(known.begin(), known.end(), nodes);
-    return {};
-  });
+  return give_by_rank(comm, &Communicator::nodes, "nodes", nodes, capacity, error);
+}
+
+fabring_status_code fabring_comm_members(const fabring_comm* comm, std::int32_t* members, std::size_t capacity,
+                                         fabring_error* error) {
+  return give_by_rank(comm, &Communicator::members, "members", members, capacity, error);
 }
 
 fabring_status_code fabring_comm_split(fabring_comm* comm, std::int32_t colour, std::int32_t key, const char* label,

@@ -239,6 +239,8 @@ class FABRING_API Communicator {
   /// Success while usable; the first error afterwards.
   Status health() const;
 
+  /// The number in the job of each rank, by rank: of world 0, 1, 2, ... Errors name ranks by these.
+  std::vector<Rank> members() const;
   /// Node (ranks sharing a host) of each rank, by rank: equal numbers share a node.
   std::vector<int> nodes() const;
   explicit operator bool() const { return core_ != nullptr; }

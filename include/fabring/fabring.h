@@ -122,7 +122,8 @@ enum {
  * Initialise it with FABRING_ERROR_INIT: a call with one that was not fails with the code only, and begins nothing;
  * waits, fabring_comm_abort and fabring_engine_leave do their part all the same.
  *
- * What makes a communicator for all ranks of another is named as such in `collective` (split, split_by_node, duplicate,
+ * `rank` counts as the job does; fabring_comm_members has the job's number of each rank of a communicator. What
+ * makes a communicator for all ranks of another is named as such in `collective` (split, split_by_node, duplicate,
  * with_plans), and counts in `sequence` as two operations or more. */
 typedef struct fabring_error {
   size_t struct_size;
@@ -463,6 +464,10 @@ FABRING_C_API fabring_status_code fabring_comm_label(const fabring_comm* comm, c
  * ranks. */
 FABRING_C_API fabring_status_code fabring_comm_nodes(const fabring_comm* comm, int32_t* nodes, size_t capacity,
                                                      fabring_error* error);
+/* members[r] = number in the job of rank r, by which errors name ranks: of the communicator of all ranks 0, 1, 2, ...
+ * `capacity` is the length of `members`, at least the number of ranks. */
+FABRING_C_API fabring_status_code fabring_comm_members(const fabring_comm* comm, int32_t* members, size_t capacity,
+                                                       fabring_error* error);
 /* Splits by colour; ranks of one colour form a communicator ordered by (key, rank). Every rank of this one must call.
  * A negative colour: *made is NULL. `label` is optional; of one longer than 200 bytes the first are taken, and "...".
  * Blocks, as an operation does. Errors: mismatch, peer_lost, timeout, aborted, transport_error, out_of_memory, as of an

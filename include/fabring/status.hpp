@@ -37,7 +37,7 @@ FABRING_API std::string_view name(ErrorCode code);
 
 /// What was going on when an error happened; a field that is not known keeps its default.
 struct ErrorContext {
-  int rank = -1;               ///< the rank at fault (not the one that reports)
+  int rank = -1;               ///< the rank at fault (not the one that reports), by its number in the job
   std::string host;            ///< its host
   std::string collective;      ///< "allreduce"; of what makes a communicator its name: "duplicate"
   std::uint64_t sequence = 0;  ///< number of the operation on its communicator, from 1; split and the like take several

@@ -60,6 +60,8 @@ const std::string& Communicator::label() const {
   return core_ ? core_->label : none;
 }
 
+std::vector<Rank> Communicator::members() const { return core_ ? core_->members : std::vector<Rank>(); }
+
 std::vector<int> Communicator::nodes() const { return core_ ? core_->node_of : std::vector<int>(); }
 
 Status Communicator::health() const {
@@ -262,8 +264,8 @@ Result<Prepared> Communicator::prepare(const Operation& operation) {
   if (!engine) return gone;
   if (operation.collective == Collective::send || operation.collective == Collective::recv)
     return Status(ErrorCode::invalid_argument,
-                  fmt::format("prepare({}) on '{}', rank {}: a send or recv cannot be prepared; start it each time",
-                              name(operation.collective), core_->label, core_->self));
+                  fmt::format("prepare({}) on '{}', rank {}{}: a send or recv cannot be prepared; start it each time",
+                              name(operation.collective), core_->label, core_->self, core_->in_the_job(core_->self)));
   auto call = checked_call(*engine, core_, operation);
   if (!call) return call.error();
   call->device.ready.reset();  // each start has a moment of its own

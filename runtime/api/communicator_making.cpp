@@ -164,8 +164,8 @@ Result<Communicator> Communicator::subgroup(std::span<const Rank> ranks, std::ui
   const auto engine = core_->engine.lock();
   if (!engine) return gone;
   const auto wrong = [&](std::string what) {
-    Status why(ErrorCode::invalid_argument,
-               fmt::format("a subgroup of '{}', rank {}: {}", core_->label, core_->self, std::move(what)));
+    Status why(ErrorCode::invalid_argument, fmt::format("a subgroup of '{}', rank {}{}: {}", core_->label, core_->self,
+                                                        core_->in_the_job(core_->self), std::move(what)));
     refused_subgroup(number, why);
     return why;
   };

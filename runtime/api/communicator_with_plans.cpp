@@ -33,7 +33,9 @@ Status compare_plans(const std::shared_ptr<CommunicatorCore>& of, std::string_vi
       run_step(of, Operation::all_gather(&told, all.data(), 2, DataType::uint64), StepOf::with_plans);
   if (!mine.ok()) return mine;
   FABRING_TRY(gathered);
-  const auto name_of = [&](std::size_t rank) { return fmt::format("rank {} of '{}'", rank, of->label); };
+  const auto name_of = [&](std::size_t rank) {
+    return fmt::format("rank {} of '{}'{}", rank, of->label, of->in_the_job(static_cast<Rank>(rank)));
+  };
   for (std::size_t rank = 1; rank < all.size(); ++rank)
     if (all[rank].digest != all[0].digest)
       return Status(

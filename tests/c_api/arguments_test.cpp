@@ -174,6 +174,12 @@ TEST_F(Arguments, that_are_null_are_named) {
       {"nodes", [&] { return fabring_comm_nodes(world, nullptr, 1, e); }},
       {"comm",
        [&] {
+         std::int32_t got;
+         return fabring_comm_members(nullptr, &got, 1, e);
+       }},
+      {"members", [&] { return fabring_comm_members(world, nullptr, 1, e); }},
+      {"comm",
+       [&] {
          fabring_comm* made;
          return fabring_comm_split(nullptr, 0, 0, nullptr, &made, e);
        }},

@@ -10,6 +10,7 @@ namespace fabring::c_api::tests {
 namespace {
 
 using testing::Each;
+using testing::ElementsAre;
 using testing::HasSubstr;
 
 std::string label_of(const fabring_comm* comm) {
@@ -32,6 +33,11 @@ TEST(Communicators, say_who_is_in_them) {
     EXPECT_EQ(nodes[3], -1) << "nothing is written past the ranks";
     EXPECT_EQ(fabring_comm_nodes(self.world, nodes, 2, &error), FABRING_STATUS_INVALID_ARGUMENT);
     EXPECT_THAT(error.message, HasSubstr("room for the nodes of 2 ranks, but 'world' has 3"));
+    std::int32_t members[4] = {-1, -1, -1, -1};
+    EXPECT_OK(fabring_comm_members(self.world, members, 4, &error));
+    EXPECT_THAT(members, ElementsAre(0, 1, 2, -1));
+    EXPECT_EQ(fabring_comm_members(self.world, members, 2, &error), FABRING_STATUS_INVALID_ARGUMENT);
+    EXPECT_THAT(error.message, HasSubstr("room for the members of 2 ranks, but 'world' has 3"));
   });
 }
 
@@ -106,6 +112,14 @@ TEST(Communicators, of_some_ranks_are_made_by_these_alone) {
       EXPECT_EQ(rank, self.rank == 2 ? 0 : 1) << "in the order of the list";
       EXPECT_OK(fabring_allreduce(pair, &sum, &sum, 1, FABRING_TYPE_INT32, FABRING_OP_SUM, &error));
       EXPECT_EQ(sum, 2);
+      std::int32_t members[2] = {-1, -1};
+      EXPECT_OK(fabring_comm_members(pair, members, 2, &error));
+      EXPECT_THAT(members, ElementsAre(2, 0)) << "as the job numbers them";
+      EXPECT_EQ(fabring_broadcast(pair, &sum, 1, FABRING_TYPE_INT32, 5, &error), FABRING_STATUS_INVALID_ARGUMENT);
+      EXPECT_EQ(error.rank, self.rank);
+      EXPECT_THAT(error.message, HasSubstr(self.rank == 2 ? "on 'pair', rank 0 (rank 2 of the job): "
+                                                          : "on 'pair', rank 1 (rank 0 of the job): "));
+      EXPECT_OK(fabring_barrier(pair, &error));
       EXPECT_EQ(fabring_comm_subgroup(self.world, ranks, 2, 7, nullptr, &again, &error),
                 FABRING_STATUS_INVALID_ARGUMENT);
       EXPECT_THAT(error.message, HasSubstr("the number 7 was given to an earlier one"));

@@ -137,6 +137,15 @@ std::int32_t number(const CommHandle& comm,
   return value;
 }
 
+std::vector<std::int32_t> numbers_by_rank(const CommHandle& comm,
+                                          fabring_status_code (*ask)(const fabring_comm*, std::int32_t*, std::size_t,
+                                                                     fabring_error*)) {
+  std::vector<std::int32_t> numbers(static_cast<std::size_t>(number(comm, fabring_comm_size)));
+  fabring_error error = FABRING_ERROR_INIT;
+  check(ask(comm.use(), numbers.data(), numbers.size(), &error), error);
+  return numbers;
+}
+
 void bind_work(nb::module_& module) {
   nb::class_<Work>(module, "Work")
       .def("done", done)
@@ -181,13 +190,8 @@ void bind_communicator(nb::module_& module) {
                        return fabring_comm_label(comm.use(), to, size, needed, error);
                      });
                    })
-      .def_prop_ro("nodes",
-                   [](const CommHandle& comm) {
-                     std::vector<std::int32_t> nodes(static_cast<std::size_t>(number(comm, fabring_comm_size)));
-                     fabring_error error = FABRING_ERROR_INIT;
-                     check(fabring_comm_nodes(comm.use(), nodes.data(), nodes.size(), &error), error);
-                     return nodes;
-                   })
+      .def_prop_ro("members", [](const CommHandle& comm) { return numbers_by_rank(comm, fabring_comm_members); })
+      .def_prop_ro("nodes", [](const CommHandle& comm) { return numbers_by_rank(comm, fabring_comm_nodes); })
       .def("start", start, nb::arg("operation"), nb::arg("keep").none())
       .def("start_group", start_group)
       .def("prepare",

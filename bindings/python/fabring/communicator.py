@@ -134,6 +134,11 @@ class Communicator(Calls[Any]):
         return Work(self._core.start(request.operation, request.arrays), request.result, self._family).wait()
 
     @property
+    def members(self) -> list[int]:
+        """The number in the job of each rank, by which errors name ranks."""
+        return self._core.members
+
+    @property
     def nodes(self) -> list[int]:
         """The node of each rank: equal numbers share a host."""
         return self._core.nodes

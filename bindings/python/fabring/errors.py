@@ -10,7 +10,7 @@ class Error(RuntimeError):
     """Base of all. Fields that are not known keep their default.
 
     code        "peer_lost", "mismatch", ... (docs/errors.md)
-    rank        the rank at fault, not the one that reports; -1: not known
+    rank        the rank at fault, not the one that reports, by its number in the job (Communicator.members); -1: not known
     host        its host
     collective  "allreduce"; of what makes a communicator its name, "duplicate"
     sequence    number of the operation on its communicator, from 1; 0: not known. Split and the like count as several

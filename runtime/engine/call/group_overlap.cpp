@@ -75,10 +75,10 @@ Status check_group(std::span<const Result<Call>> group, const CommunicatorCore& 
   ErrorContext context;
   context.rank = communicator.members[static_cast<std::size_t>(communicator.self)];
   return {ErrorCode::invalid_argument,
-          fmt::format("a group on '{}', rank {}: the buffers of operations {} and {} overlap, {} and {}: a send or "
+          fmt::format("a group on '{}', rank {}{}: the buffers of operations {} and {} overlap, {} and {}: a send or "
                       "receive goes on beside the other operations of its group, and none may use what another writes",
-                      communicator.label, communicator.self, two->first, two->second,
-                      group[two->first]->describe_unchosen(), group[two->second]->describe_unchosen()),
+                      communicator.label, communicator.self, communicator.in_the_job(communicator.self), two->first,
+                      two->second, group[two->first]->describe_unchosen(), group[two->second]->describe_unchosen()),
           std::move(context)};
 }
 

@@ -20,7 +20,9 @@ Status refused_call(const Call& call, const CommunicatorCore& communicator, std:
   context.collective = name(call.collective);
   if (call.count <= std::numeric_limits<std::size_t>::max() / call.data_blocks / size_of(call.type))
     context.bytes = call.bytes();
-  return Status(code, fmt::format("{} on '{}', rank {}: {}", text, communicator.label, communicator.self, what),
+  return Status(code,
+                fmt::format("{} on '{}', rank {}{}: {}", text, communicator.label, communicator.self,
+                            communicator.in_the_job(communicator.self), what),
                 std::move(context));
 }
 
@@ -54,10 +56,10 @@ class Maker {
     const Operation& from = operation_;
     // Before anything describes it.
     if (static_cast<int>(from.collective) >= collective_count)
-      return Status(
-          ErrorCode::invalid_argument,
-          fmt::format("an operation on '{}', rank {}: there is no collective {}; they are 0 to {}", communicator_.label,
-                      communicator_.self, static_cast<int>(from.collective), collective_count - 1));
+      return Status(ErrorCode::invalid_argument,
+                    fmt::format("an operation on '{}', rank {}{}: there is no collective {}; they are 0 to {}",
+                                communicator_.label, communicator_.self, communicator_.in_the_job(communicator_.self),
+                                static_cast<int>(from.collective), collective_count - 1));
     call_.collective = from.collective;
     if (static_cast<int>(from.type) >= data_type_count)
       return no_such(name(from.collective), "data type", static_cast<int>(from.type), data_type_count);

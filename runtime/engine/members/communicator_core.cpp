@@ -1,5 +1,7 @@
 #include "runtime/engine/members/communicator_core.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "runtime/engine/call/buffer_order.hpp"
@@ -58,6 +60,11 @@ Account CommunicatorCore::account() const {
 Rank CommunicatorCore::rank_of_world(Rank world) const {
   const auto at = std::lower_bound(by_world_.begin(), by_world_.end(), std::pair<Rank, Rank>{world, 0});
   return at != by_world_.end() && at->first == world ? at->second : -1;
+}
+
+std::string CommunicatorCore::in_the_job(Rank of) const {
+  const Rank world = members[static_cast<std::size_t>(of)];
+  return world == of ? std::string() : fmt::format(" (rank {} of the job)", world);
 }
 
 Execution* CommunicatorCore::find_active(std::uint32_t sequence) const {

@@ -81,6 +81,8 @@ class CommunicatorCore {
     return (std::uint64_t{id} << 32) | static_cast<std::uint32_t>(first_member);
   }
   Rank rank_of_world(Rank world) const;  ///< -1 if not a member
+  /// " (rank 0 of the job)" behind a member's number in a text; empty where that is its number in the job too.
+  std::string in_the_job(Rank of) const;
 
   // Any thread, under `mutex`.
   mutable std::mutex mutex;

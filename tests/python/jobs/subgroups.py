@@ -25,6 +25,7 @@ if r in pairs[0]:  # the others do not know of it
     for number, pair in enumerate(pairs):
         made = world.subgroup(np.array(pair), number, label=f"pair {number}")
         assert (made.rank, made.size, made.label) == (pair.index(r), 2, f"pair {number}")
+        assert made.members == pair, made.members
         assert made.all_gather(np.array([r])).tolist() == [[one] for one in pair]
 for words, *arguments in (("empty", [], 8), ("ranks[1]=0.5", [r, 0.5], 8), ("no rank", [r, 2**40], 8), ("number=-1", [r], -1),
                           ("number=2147483648", [r], 2**31), ("number", [r], "8"), (f"{n}", [r, n], 8)):

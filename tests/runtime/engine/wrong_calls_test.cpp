@@ -35,7 +35,9 @@ TEST(WrongCalls, say_what_where_and_for_programs_too) {
     float out = 0;
     const Status status = of_one->allreduce(nullptr, &out, 1, DataType::float32, ReduceOp::sum);
     EXPECT_EQ(status.code(), ErrorCode::invalid_argument);
-    EXPECT_EQ(status.message(), "allreduce(1 x float32, sum) on 'half', rank 0: the input is null")
+    EXPECT_EQ(status.message(), rank == 0 ? "allreduce(1 x float32, sum) on 'half', rank 0: the input is null"
+                                          : "allreduce(1 x float32, sum) on 'half', rank 0 (rank 1 of the job): the "
+                                            "input is null")
         << "no algorithm was chosen";
     EXPECT_EQ(status.context().rank, rank) << "as the whole job counts";
     EXPECT_EQ(status.context().collective, "allreduce");

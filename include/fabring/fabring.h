@@ -122,9 +122,10 @@ enum {
  * Initialise it with FABRING_ERROR_INIT: a call with one that was not fails with the code only, and begins nothing;
  * waits, fabring_comm_abort and fabring_engine_leave do their part all the same.
  *
- * `rank` counts as the job does; fabring_comm_members has the job's number of each rank of a communicator. What
- * makes a communicator for all ranks of another is named as such in `collective` (split, split_by_node, duplicate,
- * with_plans), and counts in `sequence` as two operations or more. */
+ * `rank` counts as the job does; fabring_comm_members has the job's number of each rank of a communicator. Of aborted
+ * it is who called fabring_comm_abort, or destroyed its engine while operations were under way. What makes a
+ * communicator for all ranks of another is named as such in `collective` (split, split_by_node, duplicate, with_plans),
+ * and counts in `sequence` as two operations or more. */
 typedef struct fabring_error {
   size_t struct_size;
   int32_t code;        /* a fabring_status_code */

@@ -196,8 +196,16 @@ Status TreePlane::leave(std::chrono::milliseconds limit) {
   loop_.post([this, account = account_] { mark_left({self_, account}, -1); });
   const bool all_left = changed_.wait_for(lock, limit, [&] { return not_left_locked().empty(); });
   if (all_left) return {};
-  return Status(ErrorCode::timeout, fmt::format("waited {} for {} of {} to leave", duration_text(limit),
-                                                rank_list(not_left_locked()), config_.world_size));
+  const std::vector<Rank> missing = not_left_locked();
+  ErrorContext context;
+  if (missing.size() == 1) {
+    context.rank = missing.front();
+    context.host = identities_[static_cast<std::size_t>(context.rank)].host;
+  }
+  return Status(
+      ErrorCode::timeout,
+      fmt::format("waited {} for {} of {} to leave", duration_text(limit), rank_list(missing), config_.world_size),
+      std::move(context));
 }
 
 std::vector<Rank> TreePlane::not_left_locked() const {

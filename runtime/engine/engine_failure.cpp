@@ -78,12 +78,13 @@ void EngineCore::report(Failure failure) {
 }
 
 void EngineCore::abort(CommunicatorCore& communicator, std::string reason) {
-  Failure failure{ErrorCode::aborted, -1, parts_.self, communicator.global_id(),
+  Failure failure{ErrorCode::aborted, parts_.self, parts_.self, communicator.global_id(),
                   fmt::format("{} aborted communicator '{}': {}", who(parts_.self), communicator.label, reason)};
+  const Status why = explain(failure);
   {
     std::lock_guard lock(communicator.mutex);
     if (!communicator.failed.ok()) return;
-    communicator.fail(Status(failure.code, failure.text));
+    communicator.fail(why);
   }
   {
     std::lock_guard lock(mutex_);

@@ -93,7 +93,7 @@ void EngineCore::end_what_is_under_way(const Status& why) {
   }
   for (const auto& communicator : shared)
     if (parts_.control)
-      report({ErrorCode::aborted, -1, parts_.self, communicator->global_id(),
+      report({ErrorCode::aborted, parts_.self, parts_.self, communicator->global_id(),
               fmt::format("{} has ended its engine while operations on '{}' were under way there", who(parts_.self),
                           communicator->label)});
 }

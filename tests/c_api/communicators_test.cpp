@@ -1,6 +1,8 @@
 // Communicators and engines of fabring.h.
 #include <gmock/gmock.h>
 
+#include <array>
+#include <future>
 #include <string>
 
 #include "alone.hpp"
@@ -188,8 +190,12 @@ TEST(Communicators, that_are_aborted_fail_everywhere_and_say_why) {
     if (self.rank == 1) {
       EXPECT_EQ(fabring_barrier(twin, &error), FABRING_STATUS_ABORTED);
       EXPECT_THAT(error.message, HasSubstr("enough"));
+      EXPECT_EQ(error.rank, 0) << "who aborted it";
+      EXPECT_STRNE(error.host, "");
     }
     EXPECT_EQ(fabring_comm_health(twin, &error), FABRING_STATUS_ABORTED);
+    EXPECT_EQ(error.rank, 0) << "also there";
+    EXPECT_STRNE(error.host, "");
     EXPECT_OK(fabring_barrier(self.world, &error));
     EXPECT_OK(fabring_comm_free(twin));
   });
@@ -213,6 +219,50 @@ TEST(Communicators, that_lose_a_rank_say_which_and_during_what) {
               EXPECT_THAT(error.message, HasSubstr("rank 1"));
             },
             {{"FABRING_LEAVE_TIMEOUT", "100ms"}});
+}
+
+TEST(Communicators, that_a_rank_leaves_in_the_middle_of_an_operation_say_which) {
+  std::promise<void> over;
+  run_ranks(3,
+            [&, is_over = over.get_future().share()](Rank self) {
+              fabring_error error = FABRING_ERROR_INIT;
+              if (self.rank == 1) {
+                fabring_operation barrier = FABRING_OPERATION_INIT;
+                barrier.collective = FABRING_COLLECTIVE_BARRIER;
+                fabring_work* work = nullptr;
+                EXPECT_OK(fabring_start(self.world, &barrier, &work, &error));
+                (void)fabring_engine_leave(self.engine, &error);
+                EXPECT_OK(fabring_work_free(work));
+              } else if (self.rank == 2) {  // which never calls it
+                is_over.wait();
+              } else {
+                EXPECT_EQ(fabring_barrier(self.world, &error), FABRING_STATUS_ABORTED);
+                EXPECT_THAT(error.message, HasSubstr("has ended its engine"));
+                EXPECT_EQ(error.rank, 1);
+                EXPECT_STRNE(error.host, "");
+                over.set_value();
+              }
+            },
+            {{"FABRING_LEAVE_TIMEOUT", "100ms"}});
+}
+
+TEST(Engines, that_wait_for_others_to_leave_say_for_whom_if_it_is_one) {
+  std::array<std::promise<void>, 3> has_left;
+  run_ranks(3,
+            [&](Rank self) {
+              fabring_error error = FABRING_ERROR_INIT;
+              const auto at = static_cast<std::size_t>(self.rank);
+              if (self.rank > 0) has_left[at - 1].get_future().wait();
+              if (self.rank == 2) {
+                EXPECT_OK(fabring_engine_leave(self.engine, &error));
+                return;
+              }
+              EXPECT_EQ(fabring_engine_leave(self.engine, &error), FABRING_STATUS_TIMEOUT);
+              EXPECT_EQ(error.rank, self.rank == 1 ? 2 : -1) << error.message;
+              EXPECT_EQ(error.host[0] != 0, self.rank == 1) << error.message;
+              has_left[at].set_value();
+            },
+            {{"FABRING_LEAVE_TIMEOUT", "300ms"}});
 }
 
 TEST(Engines, count_traffic_and_report_choices) {

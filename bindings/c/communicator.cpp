@@ -147,7 +147,7 @@ fabring_status_code fabring_comm_shrink(fabring_comm* comm, const char* label, f
 
 fabring_status_code fabring_comm_abort(fabring_comm* comm, const char* reason, fabring_error* error) {
   return act_anyway(error, [&]() -> Status {
-    FABRING_TRY(check_handle(comm, "comm"));
+    FABRING_TRY(check_own(comm));
     comm->value.abort(text_or_none(reason));
     return {};
   });
@@ -156,7 +156,7 @@ fabring_status_code fabring_comm_abort(fabring_comm* comm, const char* reason, f
 fabring_status_code fabring_comm_refuse(fabring_comm* comm, const fabring_operation* operation, const char* why,
                                         fabring_error* error) {
   return act_anyway(error, [&]() -> Status {
-    FABRING_TRY(check_handle(comm, "comm"));
+    FABRING_TRY(check_own(comm));
     std::string text = text_or_none(why);
     if (text.empty()) text = "its program gave no reason";
     comm->value.refused(outline_of(operation), Status(fabring::ErrorCode::invalid_argument, std::move(text)));

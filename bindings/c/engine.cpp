@@ -76,7 +76,7 @@ fabring_status_code fabring_engine_destroy(fabring_engine* engine) { return free
 fabring_status_code fabring_engine_traffic(const fabring_engine* engine, fabring_traffic* traffic,
                                            fabring_error* error) {
   return answer(error, [&]() -> Status {
-    FABRING_TRY(check_handle(engine, "engine"));
+    FABRING_TRY(check_own(engine));
     if (traffic == nullptr) return null_argument("traffic");
     const fabring::Traffic counted = engine->value->traffic();
     fabring_traffic given = FABRING_TRAFFIC_INIT;

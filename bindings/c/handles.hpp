@@ -10,6 +10,7 @@
 
 #include "bindings/c/answer.hpp"
 #include "fabring/communicator.hpp"
+#include "runtime/base/fork_origin.hpp"
 
 namespace fabring::c_api {
 
@@ -31,6 +32,7 @@ struct Handle {
   bool intact() const { return mark.load(std::memory_order_relaxed) == kind; }
 
   std::atomic<Mark> mark{kind};
+  ForkOrigin origin;
   T value;
 };
 
@@ -62,6 +64,11 @@ Status check_handle(const H* handle, const char* name) {
   if (handle == nullptr) return null_argument(name);
   return handle->intact() ? Status() : wrong_handle(name);
 }
+
+/// Likewise, for calls that answer with no Status of their own: in a child of fork() the error that others have there.
+Status check_own(const fabring_engine* engine);
+Status check_own(const fabring_comm* comm);
+Status check_own(const fabring_work* work);
 
 /// As answer(), of a call on `handle` that the others may wait in: with an error structure that was not initialised
 /// `body` does not run either, but `refuse` tells them of it. It takes why, as a Status, and returns that.

@@ -1,6 +1,8 @@
 // fabring_mem_alloc, fabring_mem_free, fabring_mem_is_shared. C has a pointer only, so what it belongs to is kept here:
 // one list for the process, as of malloc.
 
+#include <pthread.h>
+
 #include <map>
 #include <mutex>
 
@@ -18,6 +20,12 @@ struct Given {
 };
 
 // Never destroyed: a program may end with memory that it has not freed.
+Given& given();
+
+// A child of fork() has the list whole, and nobody in the middle of changing it.
+[[maybe_unused]] const int watched =
+    ::pthread_atfork([] { given().mutex.lock(); }, [] { given().mutex.unlock(); }, [] { given().mutex.unlock(); });
+
 Given& given() {
   static Given* const list = new Given;
   return *list;

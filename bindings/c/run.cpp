@@ -195,7 +195,7 @@ fabring_status_code fabring_work_wait_for(fabring_work* work, std::uint64_t nano
 
 fabring_status_code fabring_work_done(fabring_work* work, int* done, fabring_error* error) {
   return answer(error, [&]() -> Status {
-    FABRING_TRY(check_handle(work, "work"));
+    FABRING_TRY(check_own(work));
     if (done == nullptr) return null_argument("done");
     *done = work->value.done() ? 1 : 0;
     return {};
@@ -211,7 +211,7 @@ fabring_status_code fabring_work_status(const fabring_work* work, fabring_error*
 
 fabring_status_code fabring_work_received(fabring_work* work, fabring_received* received, fabring_error* error) {
   return answer(error, [&]() -> Status {
-    FABRING_TRY(check_handle(work, "work"));
+    FABRING_TRY(check_own(work));
     if (received == nullptr) return null_argument("received");
     if (!work->value.done())
       return {fabring::ErrorCode::invalid_argument, "the receive is not done; wait for it first"};
@@ -227,7 +227,7 @@ fabring_status_code fabring_work_received(fabring_work* work, fabring_received* 
 fabring_status_code fabring_work_notify(fabring_work* work, void (*function)(void*), void* context,
                                         fabring_error* error) {
   return answer(error, [&]() -> Status {
-    FABRING_TRY(check_handle(work, "work"));
+    FABRING_TRY(check_own(work));
     if (function == nullptr) return null_argument("function");
     work->value.notify(function, context);
     return {};

@@ -21,6 +21,11 @@
  * order they were called: one finds in its buffers what those before it left there, waited for or not. Sends and
  * receives go on beside them and each other. All ranks must call the same collectives on it in the same order.
  *
+ * In a child of fork() all handles and memory of before are the parent's: a call on them is
+ * FABRING_STATUS_INVALID_ARGUMENT at once, but for what only reads (rank, size, label, nodes, report, settings);
+ * freeing, fabring_engine_leave and fabring_engine_destroy succeed and do nothing. A child may make an engine of its
+ * own.
+ *
  * Structures start with their size, which the ..._INIT initialisers fill in, and grow at their end only; docs/c-api.md
  * says what is stable. */
 #ifndef FABRING_FABRING_H

@@ -24,8 +24,9 @@ Status Work::wait() { return wait_for(std::chrono::nanoseconds::max()); }
 
 Status Work::wait_for(std::chrono::nanoseconds limit) {
   if (!execution_) return {};
+  if (is_parents(execution_->communicator())) return no_engine(execution_->communicator());
   if (!execution_->done()) {
-    const auto engine = execution_->communicator()->engine.lock();
+    const auto engine = engine_of(execution_->communicator());
     if (!engine) return gone;
     return engine->wait(*execution_, std::max(limit, std::chrono::nanoseconds(0)));  // now + min() would overflow
   }
@@ -33,20 +34,26 @@ Status Work::wait_for(std::chrono::nanoseconds limit) {
 }
 
 bool Work::done() {
-  if (!execution_ || execution_->done()) return true;
-  if (const auto engine = execution_->communicator()->engine.lock()) engine->drive_once();
+  if (!execution_ || is_parents(execution_->communicator()) || execution_->done()) return true;
+  if (const auto engine = engine_of(execution_->communicator())) engine->drive_once();
   return execution_->done();
 }
 
 void Work::notify(void (*function)(void*), void* context) {
-  if (execution_)
+  if (execution_ && !is_parents(execution_->communicator()))
     execution_->notify(function, context);
   else if (function != nullptr)
     Execution::tell(function, context);
 }
 
-Status Work::status() const { return execution_ ? execution_->status() : Status(); }
-Received Work::received() const { return execution_ ? execution_->received() : Received(); }
+Status Work::status() const {
+  if (!execution_) return {};
+  return is_parents(execution_->communicator()) ? no_engine(execution_->communicator()) : execution_->status();
+}
+
+Received Work::received() const {
+  return execution_ && !is_parents(execution_->communicator()) ? execution_->received() : Received();
+}
 
 // ---- Communicator -------------------------------------------------------------------------------------------------
 
@@ -65,8 +72,8 @@ std::vector<Rank> Communicator::members() const { return core_ ? core_->members 
 std::vector<int> Communicator::nodes() const { return core_ ? core_->node_of : std::vector<int>(); }
 
 Status Communicator::health() const {
-  if (!core_) return gone;
-  if (const auto engine = core_->engine.lock()) return engine->failure_of(*core_);
+  if (!core_ || is_parents(core_)) return no_engine(core_);
+  if (const auto engine = engine_of(core_)) return engine->failure_of(*core_);
   std::lock_guard lock(core_->mutex);
   return core_->failed.ok() ? gone : core_->failed;
 }
@@ -118,8 +125,8 @@ Result<Call> checked_call(EngineCore& engine, const std::shared_ptr<Communicator
 // After one that was refused no collective is begun: it would meet another one of the group on the other ranks.
 std::vector<Work> begin_group(const std::shared_ptr<CommunicatorCore>& core, std::span<const Operation> operations,
                               bool background) {
-  const auto engine = core ? core->engine.lock() : nullptr;
-  if (!engine) return std::vector<Work>(operations.size(), Work(failed_execution(core, gone)));
+  const auto engine = engine_of(core);
+  if (!engine) return std::vector<Work>(operations.size(), Work(failed_execution(core, no_engine(core))));
   std::vector<Result<Call>> calls;
   calls.reserve(operations.size());
   for (const Operation& operation : operations) calls.push_back(call_of(*engine, core, operation));
@@ -158,8 +165,8 @@ Status named(const CommunicatorCore& core, StepOf of, const Status& why) {
 }  // namespace
 
 Status run_step(const std::shared_ptr<CommunicatorCore>& core, const Operation& operation, StepOf of) {
-  const auto engine = core->engine.lock();
-  if (!engine) return gone;
+  const auto engine = engine_of(core);
+  if (!engine) return no_engine(core);
   auto call = checked_call(*engine, core, operation);
   if (!call) return named(*core, of, call.error());
   call->step_of = of;
@@ -168,18 +175,18 @@ Status run_step(const std::shared_ptr<CommunicatorCore>& core, const Operation& 
 }
 
 Status Communicator::run(const Operation& operation) {
-  if (!core_) return gone;
+  if (!core_ || is_parents(core_)) return no_engine(core_);
   if (auto status = EngineCore::run_again(core_, operation)) return *std::move(status);
-  const auto engine = core_->engine.lock();
-  if (!engine) return gone;
+  const auto engine = engine_of(core_);
+  if (!engine) return no_engine(core_);
   auto call = checked_call(*engine, core_, operation);
   if (!call) return call.error();
   return engine->run(core_, std::move(*call), operation);
 }
 
 Work Communicator::start(const Operation& operation) {
-  const auto engine = core_ ? core_->engine.lock() : nullptr;
-  if (!engine) return Work(failed_execution(core_, gone));
+  const auto engine = engine_of(core_);
+  if (!engine) return Work(failed_execution(core_, no_engine(core_)));
   auto call = checked_call(*engine, core_, operation);
   if (!call) return Work(failed_execution(core_, call.error()));
   return Work(engine->submit(core_, std::move(*call), true, &operation));
@@ -198,8 +205,8 @@ Status Communicator::run_group(std::span<const Operation> operations) {
 }
 
 Choice Communicator::explain(const Operation& operation) const {
-  const auto engine = core_ ? core_->engine.lock() : nullptr;
-  if (!engine) return {"none", gone.message(), {}, gone};
+  const auto engine = engine_of(core_);
+  if (!engine) return {"none", no_engine(core_).message(), {}, no_engine(core_)};
   const auto choices = choices_of(*engine, *core_);
   const auto call = make_call_without_buffers(operation, *core_, *choices, engine->config());
   if (!call) return {"none", call.error().message(), {}, call.error()};
@@ -224,15 +231,14 @@ Choice Communicator::explain(const Operation& operation) const {
 }
 
 void Communicator::refused(const Operation& operation, const Status& why) {
-  const auto engine = core_ ? core_->engine.lock() : nullptr;
+  const auto engine = engine_of(core_);
   if (!engine) return;
   if (is_message(operation.collective)) return engine->refusals().refused(core_, operation, why);
   engine->refusals().refused(core_, why);
 }
 
 void Communicator::abort(std::string reason) {
-  if (!core_) return;
-  if (const auto engine = core_->engine.lock()) engine->abort(*core_, std::move(reason));
+  if (const auto engine = engine_of(core_)) engine->abort(*core_, std::move(reason));
 }
 
 // ---- Prepared -----------------------------------------------------------------------------------------------------
@@ -259,9 +265,8 @@ struct Prepared::State {
 };
 
 Result<Prepared> Communicator::prepare(const Operation& operation) {
-  if (!core_) return gone;
-  const auto engine = core_->engine.lock();
-  if (!engine) return gone;
+  const auto engine = engine_of(core_);
+  if (!engine) return no_engine(core_);
   if (operation.collective == Collective::send || operation.collective == Collective::recv)
     return Status(ErrorCode::invalid_argument,
                   fmt::format("prepare({}) on '{}', rank {}{}: a send or recv cannot be prepared; start it each time",
@@ -280,22 +285,22 @@ Result<Prepared> Communicator::prepare(const Operation& operation) {
 
 Work Prepared::start() {
   if (!state_) return Work(failed_execution(nullptr, gone));
-  const auto engine = state_->core->engine.lock();
-  if (!engine) return Work(failed_execution(state_->core, gone));
+  const auto engine = engine_of(state_->core);
+  if (!engine) return Work(failed_execution(state_->core, no_engine(state_->core)));
   return Work(state_->start(*engine, true));
 }
 
 Work Prepared::start_on(void* stream) {
   if (!state_) return Work(failed_execution(nullptr, gone));
-  const auto engine = state_->core->engine.lock();
-  if (!engine) return Work(failed_execution(state_->core, gone));
+  const auto engine = engine_of(state_->core);
+  if (!engine) return Work(failed_execution(state_->core, no_engine(state_->core)));
   return Work(state_->start(*engine, true, stream));
 }
 
 Status Prepared::run() {
   if (!state_) return gone;
-  const auto engine = state_->core->engine.lock();
-  if (!engine) return gone;
+  const auto engine = engine_of(state_->core);
+  if (!engine) return no_engine(state_->core);
   if (state_->call.device.any()) return Work(state_->start(*engine, false)).wait();
   if (!state_->operation.by_blocks)
     if (auto status = EngineCore::run_again(state_->core, state_->operation)) return *std::move(status);
@@ -303,7 +308,7 @@ Status Prepared::run() {
 }
 
 void Prepared::refused(const Status& why) {
-  if (const auto engine = state_ ? state_->core->engine.lock() : nullptr) engine->refusals().refused(state_->core, why);
+  if (const auto engine = state_ ? engine_of(state_->core) : nullptr) engine->refusals().refused(state_->core, why);
 }
 
 }  // namespace fabring

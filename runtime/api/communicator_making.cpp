@@ -89,8 +89,8 @@ struct Part {
 };
 
 Result<Communicator> split_into(const std::shared_ptr<CommunicatorCore>& core, const Part& own, std::string label) {
-  const auto engine = core->engine.lock();
-  if (!engine) return gone;
+  const auto engine = engine_of(core);
+  if (!engine) return no_engine(core);
   core->splits.fetch_add(1);
   // Everyone's colour, key and proposal for the number.
   const auto size = static_cast<std::size_t>(core->size());
@@ -160,9 +160,8 @@ Result<Communicator> Communicator::duplicate(std::string label) {
 }
 
 Result<Communicator> Communicator::subgroup(std::span<const Rank> ranks, std::uint32_t number, std::string label) {
-  if (!core_) return gone;
-  const auto engine = core_->engine.lock();
-  if (!engine) return gone;
+  const auto engine = engine_of(core_);
+  if (!engine) return no_engine(core_);
   const auto wrong = [&](std::string what) {
     Status why(ErrorCode::invalid_argument, fmt::format("a subgroup of '{}', rank {}{}: {}", core_->label, core_->self,
                                                         core_->in_the_job(core_->self), std::move(what)));
@@ -187,9 +186,8 @@ Result<Communicator> Communicator::subgroup(std::span<const Rank> ranks, std::ui
 }
 
 Result<Communicator> Communicator::shrink(std::string label) {
-  if (!core_) return gone;
-  const auto engine = core_->engine.lock();
-  if (!engine) return gone;
+  const auto engine = engine_of(core_);
+  if (!engine) return no_engine(core_);
   const auto agreed = engine->agree_who_is_left(*core_);
   if (!agreed) return agreed.error();
   std::vector<Rank> left, missing;
@@ -202,7 +200,7 @@ Result<Communicator> Communicator::shrink(std::string label) {
 }
 
 void Communicator::refused_subgroup(std::uint32_t number, const Status& why) {
-  const auto engine = core_ && number < subgroup_ids ? core_->engine.lock() : nullptr;
+  const auto engine = number < subgroup_ids ? engine_of(core_) : nullptr;
   if (engine) engine->refused_subgroup(subgroup_ids | number, why);
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "runtime/api/communicator_making.hpp"
+#include "runtime/api/gone.hpp"
 #include "runtime/api/run_step.hpp"
 #include "runtime/engine/engine_core.hpp"
 #include "runtime/engine/plans/given_plan.hpp"
@@ -63,8 +64,7 @@ Result<Communicator> GivenPlan::give(Communicator& of, std::span<const Plan> pla
 }
 
 Result<Communicator> Communicator::with_plans(std::string_view text, std::string label) {
-  if (!core_ || core_->engine.expired())
-    return Status(ErrorCode::aborted, "the engine of this communicator is gone, or the communicator is empty");
+  if (!engine_of(core_)) return no_engine(core_);
   const auto proved = prove_plan_text(text);
   if (proved) return GivenPlan::give(*this, proved->plans, proved->proof, text, std::move(label));
   return compare_plans(core_, text, proved.error().with_prefix("the plans: "));

@@ -1,4 +1,5 @@
 #include "fabring/communicator.hpp"
+#include "runtime/api/gone.hpp"
 #include "runtime/engine/engine_core.hpp"
 #include "runtime/startup/startup.hpp"
 
@@ -26,11 +27,16 @@ Result<std::unique_ptr<Engine>> Engine::create(Config config, Store& store) {
 
 Status Engine::decline(Store& store, int rank, const Status& why) { return decline_start(store, rank, why); }
 
-Engine::~Engine() { (void)core_->leave(); }
+Engine::~Engine() {
+  if (is_parents(core_->world()))
+    keep_for_ever(std::move(core_));
+  else
+    (void)core_->leave();
+}
 
 Communicator Engine::world() { return Communicator(core_->world()); }
-Status Engine::leave() { return core_->leave(); }
-Traffic Engine::traffic() const { return core_->traffic(); }
+Status Engine::leave() { return is_parents(core_->world()) ? Status() : core_->leave(); }
+Traffic Engine::traffic() const { return is_parents(core_->world()) ? Traffic() : core_->traffic(); }
 std::vector<std::string> Engine::report() const { return core_->report(); }
 const Config& Engine::config() const { return core_->config(); }
 

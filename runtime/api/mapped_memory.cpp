@@ -6,6 +6,7 @@
 
 #include "fabring/communicator.hpp"
 #include "fabring/memory.hpp"
+#include "runtime/api/gone.hpp"
 #include "runtime/engine/engine_core.hpp"
 
 namespace fabring {
@@ -14,24 +15,27 @@ MappedBuffer::MappedBuffer(std::shared_ptr<MappedBlock> block)
     : block_(std::move(block)), data_(block_->data()), size_(block_->size()), shared_(block_->shared()) {}
 
 Result<MappedBuffer> Engine::allocate(std::size_t bytes) {
+  if (is_parents(core_->world())) return no_engine(core_->world());
   auto block = core_->mapped().allocate(bytes);
   if (!block) return block.error();
   return MappedBuffer(std::move(*block));
 }
 
 struct MappedResource::State {
+  ForkOrigin origin;  // a child of fork() has none of it to give, and what it gives back is its parent's
   MappedBlocks blocks;
   std::mutex mutex;
   std::map<void*, std::shared_ptr<MappedBlock>> given;
 };
 
-MappedResource::MappedResource(Engine& engine) : state_(new State{engine.core_->mapped(), {}, {}}) {}
+MappedResource::MappedResource(Engine& engine)
+    : state_(new State{engine.core_->world()->origin, engine.core_->mapped(), {}, {}}) {}
 
 MappedResource::~MappedResource() = default;
 
 void* MappedResource::do_allocate(std::size_t bytes, std::size_t alignment) {
   constexpr std::size_t page = 4096;
-  if (alignment > page) throw std::bad_alloc();
+  if (alignment > page || !state_->origin.is_here()) throw std::bad_alloc();
   auto block = state_->blocks.allocate(bytes);
   if (!block) throw std::bad_alloc();
   std::lock_guard lock(state_->mutex);
@@ -41,6 +45,7 @@ void* MappedResource::do_allocate(std::size_t bytes, std::size_t alignment) {
 }
 
 void MappedResource::do_deallocate(void* memory, std::size_t, std::size_t) {
+  if (!state_->origin.is_here()) return;
   std::shared_ptr<MappedBlock> block;
   std::lock_guard lock(state_->mutex);
   const auto at = state_->given.find(memory);

@@ -108,9 +108,14 @@ std::shared_ptr<CommunicatorCore> EngineCore::make_communicator(std::uint32_t id
     if (members[i] == parts_.self) self = static_cast<Rank>(i);
     nodes.push_back(parts_.node_of.empty() ? 0 : parts_.node_of[members[i]]);
   }
+  // A child of fork() lets it be: what its end would touch may be locked for ever there, by a thread of the parent.
+  const auto end = [](CommunicatorCore* communicator) {
+    if (communicator->origin.is_here()) delete communicator;
+  };
   // Not make_shared: its memory would stay as long as by_id_ knows it.
   std::shared_ptr<CommunicatorCore> made(
-      new CommunicatorCore(weak_from_this(), drive_, id, std::move(label), std::move(members), self, std::move(nodes)));
+      new CommunicatorCore(weak_from_this(), drive_, id, std::move(label), std::move(members), self, std::move(nodes)),
+      end);
   if (made->size() > 1) {
     made->keep_account_in(account_book_);
     made->leave_grants_to(dropped_grants_);

@@ -8,6 +8,7 @@
 #include "commands.hpp"
 #include "cycles.hpp"
 #include "events.hpp"
+#include "forks.hpp"
 
 using namespace rank_program;
 
@@ -16,6 +17,7 @@ int main(int argc, char** argv) {
   Event("begin").number("pid", ::getpid());
   if (const Words first(argc > 1 ? argv[1] : ""); first.verb() == "cycles")  // with engines of their own
     return static_cast<int>(run_cycles(first));
+  if (argc > 1 && Words(argv[1]).verb() == "forks") return static_cast<int>(run_forks());
   auto engine = fabring::Engine::from_environment();
   if (!engine) {
     Event("error").text("where", "start").error(engine.error());

@@ -20,6 +20,7 @@
 
 #include "collectives/choice/table.hpp"
 #include "fabring/communicator.hpp"
+#include "runtime/base/fork_origin.hpp"
 #include "runtime/control/control_plane.hpp"
 #include "runtime/engine/call/message_lengths.hpp"
 #include "runtime/engine/execution/execution.hpp"
@@ -54,6 +55,7 @@ class CommunicatorCore {
   ~CommunicatorCore();
 
   // Constant, any thread.
+  const ForkOrigin origin;  ///< in a child of fork() nothing else than what is constant may be looked at
   std::weak_ptr<EngineCore> engine;
   const std::shared_ptr<Drive> drive;
   const std::uint32_t id;

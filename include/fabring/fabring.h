@@ -253,8 +253,10 @@ FABRING_C_API fabring_status_code fabring_store_decline(const fabring_store* sto
 /* A new handle to the communicator of all ranks of the job. */
 FABRING_C_API fabring_status_code fabring_engine_world(fabring_engine* engine, fabring_comm** world,
                                                        fabring_error* error);
-/* Says goodbye and waits, bounded by FABRING_LEAVE_TIMEOUT, until the others have too; for 0.2 s at most where the
- * communicator of all ranks has failed and none of several ranks that was made since, as by a shrink, is well. */
+/* Ends what is under way here, also in calls of other threads, with aborted on every rank that takes part, but for
+ * messages that have begun to come. Says goodbye and waits, bounded by FABRING_LEAVE_TIMEOUT, until the others have
+ * too; for 0.2 s at most where the communicator of all ranks has failed and none of several ranks that was made since,
+ * as by a shrink, is well. */
 FABRING_C_API fabring_status_code fabring_engine_leave(fabring_engine* engine, fabring_error* error);
 /* Leaves, if that was not done, and frees. What is under way ends with aborted; other handles of this engine stay valid
  * and answer aborted until they are freed. Messages that have begun to come to a receive arrive first, bounded too. */

@@ -145,7 +145,9 @@ Status EngineCore::leave() {
   stop_others_driving();
   std::unique_lock lock(*drive_);
   const auto time_to_leave = [&] { return goes_on_with_others() ? parts_.config.leave_timeout : shortest_goodbye; };
-  const Status why(ErrorCode::aborted, "the engine was destroyed while this operation was under way");
+  const Status why(
+      ErrorCode::aborted,
+      "this rank left the job while this operation was under way (by leave(), or as its engine was destroyed)");
   const bool ends_some = pending_.load() > 0;
   if (ends_some) receive_the_last(why, time.left_of(time_to_leave()));
   const std::chrono::milliseconds whole = time_to_leave();  // what was received from may have been lost meanwhile

@@ -225,5 +225,23 @@ TEST(Works, go_on_when_their_handle_and_the_communicators_are_freed) {
   });
 }
 
+TEST(Works, that_leaving_ends_say_so) {
+  std::promise<void> ended;
+  run_ranks(2, [&ended](Rank self) {
+    if (self.rank == 1) return ended.get_future().wait();  // it leaves second
+    fabring_error error = FABRING_ERROR_INIT;
+    std::int32_t nothing = 0;
+    fabring_operation receive = receive_of(&nothing, 1, 1, 0);
+    fabring_work* work = nullptr;
+    EXPECT_OK(fabring_start(self.world, &receive, &work, &error));
+    auto left = std::async(std::launch::async, [&] { return fabring_engine_leave(self.engine, nullptr); });
+    EXPECT_EQ(fabring_work_wait(work, &error), FABRING_STATUS_ABORTED);
+    EXPECT_THAT(error.message, testing::HasSubstr("this rank left the job while this operation was under way"));
+    EXPECT_EQ(fabring_work_free(work), FABRING_STATUS_OK);
+    ended.set_value();
+    EXPECT_EQ(left.get(), FABRING_STATUS_OK);
+  });
+}
+
 }  // namespace
 }  // namespace fabring::c_api::tests

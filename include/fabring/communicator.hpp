@@ -264,6 +264,8 @@ class FABRING_API Engine {
   /// setting, or a rank that is there twice), unavailable (a port, name, card or provider, or no network that works on
   /// every rank), timeout (names the ranks that did not come), mismatch (other versions, jobs, secrets or settings),
   /// peer_lost, unsupported (a congestion control that the kernel refuses), out_of_memory, transport_error.
+  /// Engines of one process that meet at one port are made one after the other, in the same order on all ranks; at once
+  /// only with a FABRING_MASTER_PORT each.
   static Result<std::unique_ptr<Engine>> from_environment();
   /// The same from an explicit configuration; nothing is read from the environment. What the setting of a field does
   /// not allow is invalid_argument; timeouts above ten years count as ten years, so that their max() is no limit.

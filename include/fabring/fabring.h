@@ -221,7 +221,8 @@ typedef struct fabring_traffic {
  * may be freed at once. */
 FABRING_C_API fabring_status_code fabring_engine_create(const fabring_config* config, fabring_engine** engine,
                                                         fabring_error* error);
-/* The same with what the environment says. */
+/* The same with what the environment says. Engines of one process that meet at one port are made one after the other,
+ * in the same order on all ranks; at once only with a FABRING_MASTER_PORT each. */
 FABRING_C_API fabring_status_code fabring_engine_create_from_environment(fabring_engine** engine, fabring_error* error);
 /* A key-value store of a framework whose ranks have met already. Both functions are called during
  * fabring_engine_create_with_store and fabring_store_decline only, from any thread but one at a time, and return a

@@ -62,6 +62,14 @@ void add(int socket) {
   }
 }
 
+std::vector<int> sockets() {
+  std::vector<int> found;
+  const std::size_t until = end.load(std::memory_order_relaxed);
+  for (std::size_t number = 0; number < until; ++number)
+    if (inodes[number].load(std::memory_order_relaxed) != 0) found.push_back(static_cast<int>(number));
+  return found;
+}
+
 void remove(int descriptor) {
   const auto number = static_cast<std::size_t>(descriptor);
   if (number < inodes.size()) inodes[number].store(0, std::memory_order_relaxed);

@@ -7,6 +7,8 @@
 // destructors close must not be a file that the child has opened since. A child also keeps copies of descriptors from
 // 65536 on, and of a socket that another thread of the parent was just about to open or close at that moment.
 
+#include <vector>
+
 namespace fabring::close_on_fork {
 
 /// Of a socket of ours, once it is open. Any thread; no lock. What is no socket is left out.
@@ -14,5 +16,8 @@ void add(int socket);
 
 /// Before it is closed: its number may be the program's next. Of any descriptor.
 void remove(int descriptor);
+
+/// Those that are there now, by number, none of them of a parent.
+std::vector<int> sockets();
 
 }  // namespace fabring::close_on_fork

@@ -6,6 +6,7 @@
 
 #include "runtime/base/digest.hpp"
 #include "runtime/base/named_thread.hpp"
+#include "runtime/base/net/socket.hpp"
 #include "runtime/base/rank_list.hpp"
 #include "runtime/bootstrap/common_address.hpp"
 #include "runtime/bootstrap/master_address.hpp"
@@ -23,6 +24,15 @@ constexpr auto join_limit = 5s;
 /// rank of which job it is.
 bool could_be_ours(Refusal refusal, bool secret) {
   return !secret && refusal != Refusal::job && refusal != Refusal::purpose;
+}
+
+std::string what_to_do_about_port(std::uint16_t port) {
+  if (net::listens_here(port))
+    return ". This is where rank 0 meets the others (FABRING_MASTER_PORT): make the engines of one process that meet "
+           "there one after the other, in the same order on all ranks, or give each its own port, alike on all ranks";
+  return ". This is where rank 0 meets the others (FABRING_MASTER_PORT); if it is a rank 0 of this job that is there, "
+         "two processes have FABRING_RANK=0; if it is another job's, give each job its own FABRING_MASTER_PORT, on all "
+         "its ranks";
 }
 }  // namespace
 
@@ -56,10 +66,7 @@ Result<std::unique_ptr<MeetingServer>> MeetingServer::start(const std::vector<ne
     log.warning("rank 0 cannot be met at one address of its name: " + problem.message());
   }
   if (self->doors_.empty())
-    return Status(problem.code(), problem.message() +
-                                      ". This is where rank 0 meets the others (FABRING_MASTER_PORT); if it is a "
-                                      "rank 0 of this job that is there, two processes have FABRING_RANK=0; if it is "
-                                      "another job's, give each job its own FABRING_MASTER_PORT, on all its ranks");
+    return Status(problem.code(), problem.message() + what_to_do_about_port(addresses.front().port));
   self->reached_at_ = self->doors_.front()->address().host;
   auto thread = start_thread("fabring-meet", [server = self.get()] { server->run(); });
   if (!thread) return thread.error();

@@ -98,6 +98,8 @@ Status refused(const SocketAddress& address, int error) {
   std::string text = "cannot listen on " + address.to_string() + ": " + errno_text(error) + file_limit_advice(error);
   if (error == EADDRINUSE && address.port == 0) {
     text += "; this host has no port left for it (net.ipv4.ip_local_port_range)";
+  } else if (error == EADDRINUSE && listens_here(address.port)) {
+    text += "; another engine of this process listens there";
   } else if (error == EADDRINUSE) {
     const std::string holder = port_holder(address);
     text += holder.empty() ? "; the port is held by a process that /proc does not show to us"

@@ -1,10 +1,12 @@
-// Who holds a port: the socket's inode from /proc/net/tcp and tcp6.
+// Who holds a port: a listener of ours, or by the socket's inode from /proc/net/tcp and tcp6.
 
+#include <algorithm>
 #include <cctype>
 #include <charconv>
 #include <fstream>
 #include <sstream>
 
+#include "runtime/base/close_on_fork.hpp"
 #include "runtime/base/net/socket.hpp"
 #include "runtime/base/socket_holder.hpp"
 
@@ -52,6 +54,17 @@ std::string port_holder(const SocketAddress& address) {
   if (pid == 0) return {};
   const std::string process = std::to_string(pid);
   return "pid " + process + " (" + command_line(process) + ")";
+}
+
+bool listens_here(std::uint16_t port) {
+  return std::ranges::any_of(close_on_fork::sockets(), [&](int fd) {
+    int listens = 0;
+    socklen_t length = sizeof(listens);
+    if (::getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &length) != 0 || listens == 0) return false;
+    RawAddress raw;
+    raw.length = sizeof(raw.storage);
+    return ::getsockname(fd, raw.get(), &raw.length) == 0 && from_raw(raw).port == port;
+  });
 }
 
 }  // namespace fabring::net

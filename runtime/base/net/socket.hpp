@@ -45,4 +45,7 @@ std::string file_limit_advice(int error);
 /// "pid 4711 (python3 -m http.server)" for whoever listens on this port, or empty if /proc does not tell us.
 std::string port_holder(const SocketAddress& address);
 
+/// Does a listener of ours in this process have this port, on any address?
+bool listens_here(std::uint16_t port);
+
 }  // namespace fabring::net

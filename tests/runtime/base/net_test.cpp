@@ -14,6 +14,7 @@
 #include <cstdlib>
 #include <thread>
 
+#include "runtime/base/descriptor.hpp"
 #include "tests/support/few_files.hpp"
 #include "tests/support/forked_child.hpp"
 
@@ -313,11 +314,27 @@ TEST(Net, ConnectionsBeginWithTheCongestionControlThatIsAskedFor) {
   EXPECT_EQ(why.code(), ErrorCode::unsupported) << why.message();
 }
 
-TEST(Listener, APortInUseNamesAddressPortAndHolder) {
+TEST(Listener, APortOfAnotherOfOursIsSaidToBeAnotherEngines) {
   Loop loop;
   auto first = Listener::open(loop, {"127.0.0.1", 0}, [](auto) {});
   ASSERT_TRUE(first);
-  const SocketAddress address = (*first)->address();
+  const auto second = Listener::open(loop, (*first)->address(), [](auto) {});
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().message(), "cannot listen on " + (*first)->address().to_string() +
+                                          ": Address already in use; another engine of this process listens there");
+}
+
+TEST(Listener, APortInUseNamesAddressPortAndHolder) {
+  Loop loop;
+  const Descriptor first(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in held{};
+  held.sin_family = AF_INET;
+  held.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof(held);
+  ASSERT_EQ(::bind(first.fd(), reinterpret_cast<sockaddr*>(&held), length), 0);
+  ASSERT_EQ(::listen(first.fd(), 1), 0);
+  ASSERT_EQ(::getsockname(first.fd(), reinterpret_cast<sockaddr*>(&held), &length), 0);
+  const SocketAddress address{"127.0.0.1", ntohs(held.sin_port)};
   const auto second = Listener::open(loop, address, [](auto) {});
   ASSERT_FALSE(second);
   EXPECT_EQ(second.error().code(), ErrorCode::unavailable);

@@ -2,7 +2,11 @@
 
 #include "runtime/bootstrap/rendezvous.hpp"
 
+#include <arpa/inet.h>
 #include <gmock/gmock.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "runtime/base/hello.hpp"
 #include "runtime/bootstrap/master_search.hpp"
@@ -17,6 +21,7 @@ using namespace testing_support;
 using std::chrono::steady_clock;
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 TEST_F(RendezvousError, MissingRanksAreNamedOnEveryRankThatCame) {
   Meeting meeting(8);
@@ -56,15 +61,35 @@ TEST_F(RendezvousError, AThirdProcessOfARankHearsThatItCameTwiceToo) {
   serving.join();
 }
 
-TEST_F(RendezvousError, ASecondRankZeroAtAnOwnPortIsToldWhatTwoJobsNeed) {
+TEST_F(RendezvousError, ASecondRankZeroOfThisProcessIsToldWhatTwoEnginesNeed) {
   Meeting meeting(2);
   meeting.base.rendezvous_timeout = 1s;
   std::vector<std::string> taken;
   for (const Status& end : meeting.run({0, 0}))  // the other waits for its rank 1
     if (end.code() == ErrorCode::unavailable) taken.push_back(end.message());
   ASSERT_EQ(taken.size(), 1U);
-  EXPECT_THAT(taken[0], AllOf(HasSubstr("cannot listen on"), HasSubstr("two processes have FABRING_RANK=0"),
-                              HasSubstr("another job's, give each job its own FABRING_MASTER_PORT, on all its ranks")));
+  EXPECT_THAT(taken[0], AllOf(HasSubstr("cannot listen on"), HasSubstr("another engine of this process listens there"),
+                              HasSubstr("one after the other, in the same order on all ranks, or give each its own "
+                                        "port"),
+                              Not(HasSubstr("two processes"))));
+}
+
+// A program's own listener stands for that of another process: neither is an engine's of this one.
+TEST_F(RendezvousError, ARankZeroWhosePortIsTakenIsToldWhatTwoJobsNeed) {
+  Meeting meeting(2);
+  const int holder = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<std::uint16_t>(meeting.base.master_port));
+  ASSERT_EQ(::inet_pton(AF_INET, meeting.base.master_addr.c_str(), &address.sin_addr), 1);
+  ASSERT_EQ(::bind(holder, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+  ASSERT_EQ(::listen(holder, 1), 0);
+  const Status end = meeting.run({0})[0];
+  ::close(holder);
+  EXPECT_THAT(end.message(), AllOf(HasSubstr("cannot listen on"), HasSubstr("two processes have FABRING_RANK=0"),
+                                   HasSubstr("another job's, give each job its own FABRING_MASTER_PORT, on all its "
+                                             "ranks"),
+                                   Not(HasSubstr("engine of this process"))));
 }
 
 // On ports that are somebody else's the second rank 0 would take the next one, and both would wait for ever.

@@ -66,13 +66,11 @@ Result<std::string> look_until(Store& store, const std::string& key, Looks& look
 std::string join_key(Rank rank) { return fmt::format("join/{}", rank); }
 
 /// Where the first rank whose start fails once it has said that it is there says so. Of two at once one may not be
-/// heard.
+/// heard, nor the first, where the one after it cannot read what is there.
 constexpr const char* failed_key = "failed";
 
 Status publish_failure(Store& store, Rank self, const Status& why) {
-  const auto told = store.get(failed_key, 0ns);
-  if (told) return {};
-  if (told.error().code() != ErrorCode::timeout) return told.error();  // a lost store takes nothing either
+  if (store.get(failed_key, 0ns)) return {};  // what cannot be read may still be written
   const std::string text =
       fmt::format("rank {} (host {}, pid {}) gave up: {}", self, host_name(), ::getpid(), why.message());
   return store.put(failed_key,
@@ -80,14 +78,15 @@ Status publish_failure(Store& store, Rank self, const Status& why) {
 }
 
 /// What a rank has published there, or why the store cannot say; ok: nothing.
-Status published_failure(Store& store) {
-  const auto told = store.get(failed_key, 0ns);
+Status failure_in(const Result<std::string>& told) {
   if (!told) return told.error().code() == ErrorCode::timeout ? Status() : told.error();
   if (const auto status = meeting::decode_status(*told)) return *status;
   return Status(ErrorCode::mismatch,
                 "what the store has for a rank that failed cannot be read: another version, or another program that "
                 "uses the same keys");
 }
+
+Status published_failure(Store& store) { return failure_in(store.get(failed_key, 0ns)); }
 
 class StoreBootstrap final : public Bootstrap {
  public:
@@ -110,14 +109,16 @@ class StoreBootstrap final : public Bootstrap {
   Status failure() override {
     const SteadyTime now = std::chrono::steady_clock::now();
     if (!failure_.ok() || now < next_look_) return failure_;
-    failure_ = published_failure(store_);
+    const auto told = store_.get(failed_key, 0ns);
+    all_know_ = told.has_value();
+    failure_ = failure_in(told);
     next_look_ = std::chrono::steady_clock::now() + pause_;
     pause_ = std::min(2 * pause_, bounds_.longest);
     return failure_;
   }
   void give_up(const Status& why) override {
     finished_ = true;
-    if (failure_.ok()) (void)publish_failure(store_, self_, why);
+    if (!all_know_) (void)publish_failure(store_, self_, why);
   }
   void finish() override { finished_ = true; }
   std::uint64_t job_nonce() const override { return meeting_.job_nonce; }
@@ -134,6 +135,7 @@ class StoreBootstrap final : public Bootstrap {
   const std::string address_;
   bool finished_ = false;
   Status failure_;
+  bool all_know_ = false;    // of it, as it is in the store
   std::string awaited_;      // the key that get() is asked for, in several turns
   Looks looks_{{}, ranks_};  // for it
   const Pause bounds_{50ms, 1000ms, ranks_};

@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <cstdlib>
 #include <future>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <thread>
@@ -20,6 +21,7 @@ namespace fabring {
 namespace {
 
 using namespace std::chrono_literals;
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -209,6 +211,40 @@ TEST(StoreMeeting, ARankThatDoesNotComeAsItCannotEndsTheMeetingOfTheOthersAtOnce
   }
 }
 
+/// What a rank sees of a store that answers it so often, and then no more, but still takes what it says.
+class Unreadable final : public Store {
+ public:
+  Unreadable(Store& inner, int answers) : answers_left(answers), inner_(inner) {}
+  Status put(const std::string& key, const std::string& value) override { return inner_.put(key, value); }
+  Result<std::string> get(const std::string& key, std::chrono::nanoseconds limit) override {
+    if (answers_left-- > 0) return inner_.get(key, limit);
+    return Status(ErrorCode::unavailable, "the store went away");
+  }
+  int answers_left;
+
+ private:
+  Store& inner_;
+};
+
+TEST(StoreMeeting, ARankThatCannotReadTheStoreAnyMoreSaysSoInItToTheOthers) {
+  for (const int answers : {0, 1, 2, 5}) {  // before it says that it is there, and while it waits
+    MapStore store;
+    Unreadable half(store, answers);
+    const auto meet = [](Rank rank, Store& by) {
+      const auto met = meet_by_store(one_of(3, rank, 20s), by, Log());
+      return met ? Status() : met.error();
+    };
+    auto waits = std::async(std::launch::async, meet, 0, std::ref(store));
+    EXPECT_EQ(meet(1, half).message(), "the store went away");
+    const auto since = std::chrono::steady_clock::now();
+    const Status heard = waits.get();
+    EXPECT_LT(std::chrono::steady_clock::now() - since, 5s);
+    EXPECT_EQ(heard.code(), ErrorCode::unavailable) << heard.to_string();
+    EXPECT_EQ(heard.context().rank, 1);
+    EXPECT_THAT(heard.message(), AllOf(HasSubstr("rank 1 (host"), HasSubstr("gave up: the store went away")));
+  }
+}
+
 TEST(StoreMeeting, ARankThatCannotReadWhatRankZeroHasPutThereSaysSoButDoesNotRepeatRankZero) {
   for (const bool legible : {false, true}) {
     MapStore store;
@@ -260,6 +296,28 @@ TEST(StoreMeeting, ARankWhoseStartFailsAfterTheMeetingIsNamedAtOnce) {
       EXPECT_THAT(heard.message(), HasSubstr(says_why ? "no thread can be started" : "its start has failed"));
     });
   }
+}
+
+TEST(StoreMeeting, ARankThatCannotReadTheStoreAfterTheMeetingSaysSoInItToTheOthers) {
+  StoreWorld world(2);
+  world.config.rank = 1;
+  std::thread rank_0([config = world.config, &store = world.store]() mutable {
+    config.rank = 0;
+    auto met = meet_by_store(config, store, Log());
+    ASSERT_TRUE(met) << met.error().message();
+    const auto heard = (*met)->get("control/1", std::chrono::steady_clock::now() + 60s);
+    ASSERT_FALSE(heard);
+    EXPECT_EQ(heard.error().context().rank, 1) << heard.error().to_string();
+    EXPECT_THAT(heard.error().message(), HasSubstr("gave up: the store went away"));
+  });
+  Unreadable half(world.store, std::numeric_limits<int>::max());
+  auto met = meet_by_store(world.config, half, Log());
+  ASSERT_TRUE(met) << met.error().message();
+  half.answers_left = 0;
+  const Status why = (*met)->failure();
+  EXPECT_EQ(why.message(), "the store went away");
+  (*met)->give_up(why);
+  rank_0.join();
 }
 
 // Who says so is the messenger.

@@ -284,7 +284,8 @@ constexpr Setting rows[] = {
      read_word<&Config::gpu_path>, show_text<&Config::gpu_path>},
     {"FABRING_RENDEZVOUS_TIMEOUT", "duration", "s", "", "",
      "How long ranks wait for each other at the start, in each step of it. The error names the ranks that did not "
-     "come.",
+     "come: for that word of rank 0, which may have begun later, others wait up to 1 s longer (2 s in a store), and "
+     "rank 0 stays 1 s longer to give it to those who come late.",
      read_duration<&Config::rendezvous_timeout>, show_duration<&Config::rendezvous_timeout>},
     {"FABRING_TIMEOUT", "duration", "s", "", "",
      "How long one operation may take while all ranks are alive, the wait for a late rank included.",

@@ -1,4 +1,7 @@
-// fabring_config: the settings by their names.
+// fabring_config: the settings by their names, and who gets the log.
+
+#include <string>
+#include <string_view>
 
 #include "bindings/c/config.hpp"
 
@@ -6,6 +9,16 @@
 #include "runtime/base/settings.hpp"
 
 namespace fabring::c_api {
+namespace {
+
+LogSink to_sink(fabring_log_function function, void* context) {
+  if (function == nullptr) return {};
+  return [function, context](LogLevel level, int rank, std::string_view text) {
+    function(context, static_cast<fabring_log_level>(level), rank, std::string(text).c_str());
+  };
+}
+
+}  // namespace
 
 Status give_setting(const Config& from, const char* name, char* text, std::size_t size, std::size_t* needed) {
   if (name == nullptr) return null_argument("name");
@@ -42,6 +55,15 @@ fabring_status_code fabring_config_get(const fabring_config* config, const char*
   return answer(error, [&]() -> Status {
     FABRING_TRY(check_handle(config, "config"));
     return give_setting(config->value, name, text, size, needed);
+  });
+}
+
+fabring_status_code fabring_config_set_log(fabring_config* config, fabring_log_function function, void* context,
+                                           fabring_error* error) {
+  return answer(error, [&]() -> Status {
+    FABRING_TRY(check_handle(config, "config"));
+    config->value.log_sink = to_sink(function, context);
+    return {};
   });
 }
 

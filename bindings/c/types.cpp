@@ -6,6 +6,7 @@
 
 #include "bindings/c/answer.hpp"
 #include "bindings/c/operation.hpp"
+#include "fabring/log.hpp"
 #include "fabring/version.hpp"
 
 namespace fabring::c_api {
@@ -26,6 +27,11 @@ static_assert(same<ErrorCode::out_of_memory, FABRING_STATUS_OUT_OF_MEMORY>);
 static_assert(same<ErrorCode::transport_error, FABRING_STATUS_TRANSPORT_ERROR>);
 static_assert(same<ErrorCode::internal, FABRING_STATUS_INTERNAL>);
 static_assert(same<ErrorCode::device_error, FABRING_STATUS_DEVICE_ERROR>);
+
+static_assert(same<LogLevel::error, FABRING_LOG_ERROR>);
+static_assert(same<LogLevel::warning, FABRING_LOG_WARNING>);
+static_assert(same<LogLevel::info, FABRING_LOG_INFO>);
+static_assert(same<LogLevel::debug, FABRING_LOG_DEBUG>);
 
 static_assert(same<DataType::float64, FABRING_TYPE_FLOAT64>);
 static_assert(same<DataType::float32, FABRING_TYPE_FLOAT32>);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "fabring/export.hpp"
+#include "fabring/log.hpp"
 #include "fabring/status.hpp"
 #include "fabring/types.hpp"
 
@@ -63,7 +64,8 @@ struct Config {
   std::chrono::milliseconds leave_timeout{10'000};        ///< FABRING_LEAVE_TIMEOUT: waiting for others when leaving
 
   // Words.
-  std::string log = "warning";  ///< FABRING_LOG: error, warning, info, debug
+  std::string log = "warning";  ///< FABRING_LOG: none, error, warning, info, debug
+  LogSink log_sink = {};        ///< who gets the log; empty: stderr
   bool explain = false;         ///< FABRING_EXPLAIN: say why this transport, interface, algorithm
   bool status = true;           ///< FABRING_STATUS: answer `fabring status` of the same user
 

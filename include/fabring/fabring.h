@@ -191,6 +191,19 @@ FABRING_C_API fabring_status_code fabring_config_set(fabring_config* config, con
  * functions that write a text do likewise. */
 FABRING_C_API fabring_status_code fabring_config_get(const fabring_config* config, const char* name, char* text,
                                                      size_t size, size_t* needed, fabring_error* error);
+/* What a line of the log is. FABRING_LOG says how much is written at all. */
+typedef int32_t fabring_log_level;
+enum { FABRING_LOG_ERROR = 1, FABRING_LOG_WARNING = 2, FABRING_LOG_INFO = 3, FABRING_LOG_DEBUG = 4 };
+/* Gets one line without its end; `rank` is that of the engine, `text` lives during the call only. It is called from any
+ * thread that runs Fabring's code, the program's and Fabring's own, several at once and with locks held: it must be
+ * quick (heartbeats wait for it), and must neither call Fabring nor leave by an exception (that ends the process) or
+ * longjmp. */
+typedef void (*fabring_log_function)(void* context, fabring_log_level level, int32_t rank, const char* text);
+/* Who gets the log of engines made with this configuration, instead of stderr; NULL: stderr. `context` is the caller's
+ * own, may be NULL, and must live until a function that makes such an engine has failed, or until the engine is
+ * destroyed and every call on it has returned. */
+FABRING_C_API fabring_status_code fabring_config_set_log(fabring_config* config, fabring_log_function function,
+                                                         void* context, fabring_error* error);
 FABRING_C_API fabring_status_code fabring_config_free(fabring_config* config);
 
 /* ---- engine ----------------------------------------------------------------------------------------------------- */

@@ -2,6 +2,7 @@
 // Everything a C++ program needs of Fabring.
 #include "fabring/communicator.hpp"
 #include "fabring/config.hpp"
+#include "fabring/log.hpp"
 #include "fabring/memory.hpp"
 #include "fabring/operation.hpp"
 #include "fabring/status.hpp"

@@ -11,13 +11,17 @@
 #include <atomic>
 #include <cstdint>
 #include <string>
+#include <utility>
 
 #include "runtime/base/descriptor.hpp"
+#include "runtime/base/log_line.hpp"
 
 namespace fabring {
 namespace {
 std::string_view level_name(LogLevel level) {
   switch (level) {
+    case LogLevel::none:
+      return "none";
     case LogLevel::error:
       return "error";
     case LogLevel::warning:
@@ -73,20 +77,19 @@ std::string begin_of(LogLevel level, int rank) {
 }
 }  // namespace
 
+std::string log_line(LogLevel level, int rank, std::string_view text) { return begin_of(level, rank).append(text); }
+
 void Log::never_wait() { line_may_wait = false; }
 bool Log::may_wait() { return line_may_wait; }
 std::uint64_t Log::warnings_written() { return warning_lines; }
 
-Log::Log(LogLevel level, int rank, Sink sink) : level_(level), rank_(rank), sink_(std::move(sink)) {}
+Log::Log(LogLevel level, int rank, LogSink sink) : level_(level), rank_(rank), sink_(std::move(sink)) {}
 
 void Log::write(LogLevel level, std::string_view text) const {
   if (!wants(level)) return;
   if (level <= LogLevel::warning) ++warning_lines;
-  std::string line = begin_of(level, rank_).append(text);
-  if (sink_) {
-    sink_(level, line);
-    return;
-  }
+  if (sink_) return [&]() noexcept { sink_(level, rank_, text); }();
+  const std::string line = log_line(level, rank_, text);
   const bool was_open = line_is_open.exchange(false);
   const std::uint64_t dropped = dropped_lines.exchange(0);
   std::string before = was_open ? "\n" : "";

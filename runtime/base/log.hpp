@@ -1,24 +1,22 @@
 #pragma once
-// Log: one line per event on stderr: "fabring r2 warning: text key=value". Never stdout. The level and the rank belong
-// to the engine, so a Log is a value that is handed around, not a global. Where nobody reads stderr, a line waits until
-// somebody does; but not in a thread that others would take for dead meanwhile.
+// Log: one line per event on stderr: "fabring r2 warning: text key=value", or a call of the program's LogSink. Never
+// stdout. The level, the rank and the sink belong to the engine, so a Log is a value that is handed around, not a
+// global. Where nobody reads stderr, a line waits until somebody does; but not in a thread that others would take for
+// dead meanwhile.
 
-#include <atomic>
 #include <cstdint>
-#include <functional>
-#include <memory>
-#include <string>
 #include <string_view>
+
+#include "fabring/log.hpp"
 
 namespace fabring {
 
-enum class LogLevel : unsigned char { error, warning, info, debug };
-
 class Log {
  public:
-  using Sink = std::function<void(LogLevel, std::string_view line)>;
   Log() = default;  // warnings to stderr, no rank
-  Log(LogLevel level, int rank, Sink sink = {});
+  Log(LogLevel level, int rank, LogSink sink = {});
+  /// The same with another level, for what was asked for whatever the level is.
+  Log at(LogLevel level) const { return {level, rank_, sink_}; }
   bool wants(LogLevel level) const { return level <= level_; }
   void write(LogLevel level, std::string_view text) const;
   void error(std::string_view text) const { write(LogLevel::error, text); }
@@ -37,7 +35,7 @@ class Log {
  private:
   LogLevel level_ = LogLevel::warning;
   int rank_ = -1;
-  Sink sink_;
+  LogSink sink_;
 };
 
 }  // namespace fabring

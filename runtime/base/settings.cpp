@@ -296,8 +296,10 @@ constexpr Setting rows[] = {
      read_silence, show_duration<&Config::silence_timeout>},
     {"FABRING_LEAVE_TIMEOUT", "duration", "s", "", "", "How long a rank that leaves waits for the others to leave too.",
      read_duration<&Config::leave_timeout>, show_duration<&Config::leave_timeout>},
-    {"FABRING_LOG", "text", "", "error,warning,info,debug", "",
-     "What is written to stderr: this level and the worse ones.", read_word<&Config::log>, show_text<&Config::log>},
+    {"FABRING_LOG", "text", "", "none,error,warning,info,debug", "",
+     "What is written to stderr, or handed to the program's log: this level and the worse ones. none: only what "
+     "FABRING_EXPLAIN asks for.",
+     read_word<&Config::log>, show_text<&Config::log>},
     {"FABRING_EXPLAIN", "flag", "", "", "", "Say at the start why this transport, this interface and these algorithms.",
      read_flag<&Config::explain>, show_flag<&Config::explain>},
     {"FABRING_STATUS", "flag", "", "", "",

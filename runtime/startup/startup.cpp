@@ -29,6 +29,7 @@ namespace fabring {
 namespace {
 
 LogLevel level_of(const std::string& text) {
+  if (text == "none") return LogLevel::none;
   if (text == "error") return LogLevel::error;
   if (text == "info") return LogLevel::info;
   if (text == "debug") return LogLevel::debug;
@@ -147,7 +148,7 @@ Result<std::shared_ptr<EngineCore>> start_up(Config config, Store* store, std::s
     if (store != nullptr) (void)decline_meeting(*store, config.rank, secret.error());
     return secret.error();
   }
-  const Log log(level_of(config.log), config.rank);
+  const Log log(level_of(config.log), config.rank, config.log_sink);
 
   EngineParts parts = begin_parts(config, std::move(device), log);
   if (config.world_size == 1) {
@@ -180,7 +181,7 @@ Result<std::shared_ptr<EngineCore>> start_up(Config config, Store* store, std::s
   core->look_when_idle();
   answer_status(*core, introduced->options.job_nonce, log);
   // What was asked for is said whatever the level, and is no warning.
-  const Log telling = config.explain && config.rank == 0 ? Log(LogLevel::info, config.rank) : log;
+  const Log telling = config.explain && config.rank == 0 ? log.at(LogLevel::info) : log;
   for (const std::string& line : core->report()) telling.info(line);
   return core;
 }

@@ -44,7 +44,7 @@ TEST_F(Settings, that_do_not_exist_name_the_nearest) {
 TEST_F(Settings, of_bad_values_say_what_is_allowed_as_the_environment_does) {
   EXPECT_EQ(fabring_config_set(config, "FABRING_LOG", "loud", &error), FABRING_STATUS_INVALID_ARGUMENT);
   const std::string ours = error.message;
-  EXPECT_THAT(ours, HasSubstr("FABRING_LOG=loud: 'loud' is not one of error, warning, info, debug"));
+  EXPECT_THAT(ours, HasSubstr("FABRING_LOG=loud: 'loud' is not one of none, error, warning, info, debug"));
   setenv("FABRING_LOG", "loud", 1);
   fabring_config* from_environment = reinterpret_cast<fabring_config*>(1);
   EXPECT_EQ(fabring_config_create_from_environment(&from_environment, &error), FABRING_STATUS_INVALID_ARGUMENT);

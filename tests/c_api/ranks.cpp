@@ -27,7 +27,7 @@ ReservedPort::~ReservedPort() { close(fd_); }
 namespace {
 
 void run_rank(int rank, int size, const std::string& port, const std::function<void(Rank)>& rank_main,
-              const Settings& more) {
+              const Settings& more, const std::function<void(std::int32_t, fabring_config*)>& configure) {
   fabring_error error = FABRING_ERROR_INIT;
   fabring_config* config = nullptr;
   ASSERT_EQ(fabring_config_create(&config, &error), FABRING_STATUS_OK) << error.message;
@@ -39,6 +39,7 @@ void run_rank(int rank, int size, const std::string& port, const std::function<v
   settings.insert(settings.end(), more.begin(), more.end());
   for (const auto& [name, value] : settings)
     ASSERT_EQ(fabring_config_set(config, name, value.c_str(), &error), FABRING_STATUS_OK) << error.message;
+  if (configure) configure(rank, config);
   Rank made{rank, nullptr, nullptr};
   ASSERT_EQ(fabring_engine_create(config, &made.engine, &error), FABRING_STATUS_OK) << error.message;
   EXPECT_EQ(fabring_config_free(config), FABRING_STATUS_OK);
@@ -50,11 +51,12 @@ void run_rank(int rank, int size, const std::string& port, const std::function<v
 
 }  // namespace
 
-void run_ranks(int size, const std::function<void(Rank)>& rank_main, const Settings& more) {
+void run_ranks(int size, const std::function<void(Rank)>& rank_main, const Settings& more,
+               const std::function<void(std::int32_t, fabring_config*)>& configure) {
   const ReservedPort port;
   std::vector<std::thread> threads;
   for (int rank = 0; rank < size; ++rank)
-    threads.emplace_back([&, rank] { run_rank(rank, size, port.text(), rank_main, more); });
+    threads.emplace_back([&, rank] { run_rank(rank, size, port.text(), rank_main, more, configure); });
   for (std::thread& thread : threads) thread.join();
 }
 

@@ -37,7 +37,8 @@ struct Rank {
 using Settings = std::vector<std::pair<const char*, std::string>>;
 
 /// Runs `rank_main` for every rank in a thread of its own, and waits for all. Engine and world are freed after it.
-/// `more` settings come after those for meeting on loopback.
-void run_ranks(int size, const std::function<void(Rank)>& rank_main, const Settings& more = {});
+/// `more` settings come after those for meeting on loopback, then `configure` has each rank's configuration.
+void run_ranks(int size, const std::function<void(Rank)>& rank_main, const Settings& more = {},
+               const std::function<void(std::int32_t rank, fabring_config*)>& configure = {});
 
 }  // namespace fabring::c_api::tests

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <random>
 
+#include "runtime/base/log_line.hpp"
 #include "runtime/engine/call/make_call.hpp"
 
 namespace fabring::fixture {
@@ -79,7 +80,9 @@ SimWorld::SimWorld(SimWorldOptions options) : options_(std::move(options)), time
     parts.clock = std::shared_ptr<Clock>(&timeline_, [](Clock*) {});
     parts.machine = *find_machine(options_.machine);
     parts.waiting.yield_for = std::chrono::microseconds(0);
-    parts.log = Log(LogLevel::info, rank, [this](LogLevel, std::string_view line) { log_.emplace_back(line); });
+    parts.log = Log(LogLevel::info, rank, [this](LogLevel level, int of, std::string_view text) {
+      log_.push_back(log_line(level, of, text));
+    });
     engines_.push_back(EngineCore::make(std::move(parts)));
   }
   Group everyone;

@@ -109,7 +109,7 @@ Result<std::shared_ptr<const void>> DeviceSide::admit(std::span<const Rank> peer
       std::find(reasons_to_stage_.begin(), reasons_to_stage_.end(), why) == reasons_to_stage_.end()) {
     reasons_to_stage_.push_back(why);
     const bool asked = parts_.config.explain && parts_.self == 0 && !parts_.log.wants(LogLevel::info);
-    (asked ? Log(LogLevel::info, parts_.self) : parts_.log).info("GPU memory goes through memory of the host: " + why);
+    (asked ? parts_.log.at(LogLevel::info) : parts_.log).info("GPU memory goes through memory of the host: " + why);
   }
   return admitted;
 }

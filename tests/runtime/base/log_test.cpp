@@ -16,6 +16,7 @@
 #include <functional>
 #include <future>
 #include <limits>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -141,6 +142,41 @@ TEST(Log, AThreadThatMayNotWaitDropsWhatNobodyReadsAndTheNextLineSaysSo) {
               "fabring r3 warning: lines dropped before this one, as nobody read stderr: 2\n"
               "fabring r3 warning: three\nfabring r3 warning: four\n");
   }
+}
+
+TEST(Log, GoesToItsSinkWithLevelAndRankInsteadOfToStderr) {
+  OtherStderr other;
+  std::vector<std::string> lines;
+  const Log log(LogLevel::warning, 3, [&](LogLevel level, int rank, std::string_view text) {
+    lines.push_back(std::to_string(static_cast<int>(level)) + " r" + std::to_string(rank) + " " + std::string(text));
+  });
+  log.error("one");
+  log.warning("two");
+  log.info("three");
+  log.at(LogLevel::info).info("four");
+  EXPECT_THAT(lines, testing::ElementsAre("1 r3 one", "2 r3 two", "3 r3 four"));
+  EXPECT_EQ(other.read_all(), "");
+}
+
+TEST(Log, OfLevelNoneIsSilent) {
+  OtherStderr other;
+  const Log log(LogLevel::none, 3);
+  log.error("one");
+  log.debug("two");
+  EXPECT_EQ(other.read_all(), "");
+}
+
+TEST(Log, WhoseSinkThrowsEndsTheProcess) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const Log log(LogLevel::warning, 3,
+                [](LogLevel, int, std::string_view) { throw std::runtime_error("the disk is full"); });
+  const auto caught = [&] {
+    try {
+      log.warning("one");
+    } catch (const std::exception&) {
+    }
+  };
+  EXPECT_DEATH(caught(), "the disk is full");
 }
 
 // It is ready from one byte on, and then takes what there is room for.

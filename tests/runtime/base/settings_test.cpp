@@ -160,7 +160,7 @@ TEST(Settings, ABadValueIsRefusedWithItsNameAndWhatIsAllowed) {
       {"FABRING_SOCKETS_PER_PEER", "17", "1 to 16"},
       {"FABRING_WORLD_SIZE", "2000000000", "out of range"},
       {"FABRING_MASTER_PORT", "65536", "1 to 65535"},
-      {"FABRING_LOG", "verbose", "error, warning, info, debug"},
+      {"FABRING_LOG", "verbose", "none, error, warning, info, debug"},
       {"FABRING_LOG", "debgu", "did you mean 'debug'?"},
       {"FABRING_MACHINE", "efa-40", "did you mean 'efa-400'?"},
       {"FABRING_MACHINE", "mine.json", "a file is written with a slash: ./mine.json"},

@@ -15,6 +15,7 @@
 
 #include "fabring/types.hpp"
 #include "runtime/base/handshake.hpp"
+#include "runtime/base/log_line.hpp"
 #include "runtime/base/net/net.hpp"
 #include "runtime/bootstrap/master_search.hpp"
 #include "runtime/bootstrap/meeting_server.hpp"
@@ -51,7 +52,8 @@ class Notes {
     return count(part) >= times;
   }
   Log log(int rank, LogLevel level = LogLevel::info) {
-    return Log(level, rank, [this](LogLevel, std::string_view line) {
+    return Log(level, rank, [this](LogLevel of, int by, std::string_view text) {
+      const std::string line = log_line(of, by, text);
       const std::lock_guard lock(mutex_);
       lines_.emplace_back(line);
       if (Log::may_wait()) patient_.emplace_back(line);

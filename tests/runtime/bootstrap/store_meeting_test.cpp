@@ -12,6 +12,7 @@
 #include <mutex>
 #include <thread>
 
+#include "runtime/base/log_line.hpp"
 #include "runtime/bootstrap/master_address.hpp"
 #include "runtime/bootstrap/meeting_wire.hpp"
 #include "runtime/bootstrap/store_bootstrap.hpp"
@@ -148,7 +149,9 @@ TEST(StoreMeeting, WhoDoesNotComeIsNamedMeanwhileAndAtTheDeadline) {
   MapStore store;
   store.values["join/2"] = meeting::encode(meeting::Join{"another host", "b", 1, {}});
   std::string lines;
-  const Log log(LogLevel::warning, 0, [&](LogLevel, std::string_view line) { lines.append(line).append("\n"); });
+  const Log log(LogLevel::warning, 0, [&](LogLevel level, int rank, std::string_view text) {
+    lines.append(log_line(level, rank, text)).append("\n");
+  });
   const auto met = meet_by_store(config, store, log, 50ms);
   ASSERT_FALSE(met);
   EXPECT_EQ(met.error().code(), ErrorCode::timeout);
@@ -161,7 +164,9 @@ TEST(StoreMeeting, ThatRankZeroDoesNotComeIsSaidMeanwhile) {
   const Config config = one_of(2, 1, 300ms);
   MapStore store;
   std::string lines;
-  const Log log(LogLevel::warning, 1, [&](LogLevel, std::string_view line) { lines.append(line).append("\n"); });
+  const Log log(LogLevel::warning, 1, [&](LogLevel level, int rank, std::string_view text) {
+    lines.append(log_line(level, rank, text)).append("\n");
+  });
   const auto met = meet_by_store(config, store, log, 50ms);
   ASSERT_FALSE(met);
   EXPECT_EQ(met.error().context().rank, -1) << "another may be missing";

@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "runtime/base/log_line.hpp"
 #include "tests/runtime/control/puppet.hpp"
 
 namespace fabring {
@@ -28,7 +29,7 @@ class ControlAbuse : public testing::Test {
 TEST_F(ControlAbuse, ASilentRankIsNotedOnceAndGivenUpAfterTheLimit) {
   std::mutex mutex;
   std::string lines;
-  world_.log = Log(LogLevel::warning, 0, [&](LogLevel, std::string_view line) {
+  world_.log = Log(LogLevel::warning, 0, [&](LogLevel, int, std::string_view line) {
     const std::lock_guard lock(mutex);
     lines.append(line).append("\n");
     if (line.find("has been silent") == std::string_view::npos) return;  // of the start, by who started
@@ -233,7 +234,9 @@ LonelyStart start_alone(
   world.config.rank = self;
   before(world.board);
   // The thread that starts it waits, so it is the only one that logs.
-  const Log log(LogLevel::warning, self, [&](LogLevel, std::string_view line) { end.lines.append(line).append("\n"); });
+  const Log log(LogLevel::warning, self, [&](LogLevel level, int rank, std::string_view text) {
+    end.lines.append(log_line(level, rank, text)).append("\n");
+  });
   BoardBootstrap bootstrap(world.board, by_a_store);
   const auto plane = start_control_plane(world.config, "", bootstrap, log, world.options);
   EXPECT_FALSE(plane.has_value());
@@ -352,7 +355,7 @@ TEST(ControlFormation, ARankThatOnlyOthersWaitForIsNamedByAll) {
       const auto index = static_cast<std::size_t>(rank);
       Config own = world.config;
       own.rank = rank;
-      const Log log(LogLevel::warning, rank, [&, index](LogLevel, std::string_view line) {
+      const Log log(LogLevel::warning, rank, [&, index](LogLevel, int, std::string_view line) {
         const std::lock_guard lock(mutex);
         lines[index].append(line).append("\n");
       });

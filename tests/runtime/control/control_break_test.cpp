@@ -51,7 +51,7 @@ void reset(int fd) {
 // A world where each rank says when it has found a parent.
 struct BreakingWorld : World {
   explicit BreakingWorld(int size) : World(size) {
-    log = Log(LogLevel::info, -1, [this](LogLevel, std::string_view line) {
+    log = Log(LogLevel::info, -1, [this](LogLevel, int, std::string_view line) {
       const std::lock_guard lock(mutex);
       joined += line.find("is this rank's parent on the control plane now") != std::string_view::npos ? 1 : 0;
       changed.notify_all();

@@ -40,7 +40,7 @@ TEST(ControlOrder, ASilenceThatIsToldAgainIsNotedOnceWithItsAgeAndNoneOfARankTha
   std::mutex mutex;
   std::vector<std::string> notes;
   PuppetWorld world(3, 1);
-  world.log = Log(LogLevel::warning, -1, [&](LogLevel, std::string_view line) {
+  world.log = Log(LogLevel::warning, -1, [&](LogLevel, int, std::string_view line) {
     const std::lock_guard lock(mutex);
     if (line.find("it is given up after") != line.npos || line.find("is back") != line.npos) notes.emplace_back(line);
   });

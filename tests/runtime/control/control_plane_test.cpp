@@ -406,7 +406,7 @@ TEST(ControlPlane, ARankThatIsLateForAnExchangeIsNamedMeanwhile) {
   std::atomic<bool> said = false;
   World world(3);
   world.options.note_silence_after = 50ms;
-  world.log = Log(LogLevel::warning, 0, [&](LogLevel, std::string_view line) {
+  world.log = Log(LogLevel::warning, 0, [&](LogLevel, int, std::string_view line) {
     const bool names_it = line.find("still waiting for rank 2 of 3 to take part in an exchange") != line.npos;
     if (names_it && !said.exchange(true)) named.set_value();
   });
@@ -424,7 +424,7 @@ TEST(ControlPlane, WhereParentAndChildHaveDifferentSecretsTheStartEndsAtOnceOnBo
   for (const std::string secret_of_child : {"another secret of some length", ""}) {
     World world(2);
     std::atomic<int> warnings = 0;
-    world.log = Log(LogLevel::warning, -1, [&](LogLevel, std::string_view) { ++warnings; });
+    world.log = Log(LogLevel::warning, -1, [&](LogLevel, int, std::string_view) { ++warnings; });
     const auto since = steady_clock::now();
     world.each([&](Rank rank) {
       Config own = world.config;

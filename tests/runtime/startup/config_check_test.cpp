@@ -37,7 +37,7 @@ TEST(ConfigByHand, is_refused_as_the_environment_is) {
       {"FABRING_SEGMENT_BYTES=", [](Config& config) { config.segment_bytes = std::size_t{8} << 30; },
        "more than 1 GiB"},
       {"FABRING_SCRATCH_BYTES=", [](Config& config) { config.scratch_bytes = 100; }, "less than 4 KiB"},
-      {"FABRING_LOG=", [](Config& config) { config.log = "loud"; }, "error, warning, info, debug"},
+      {"FABRING_LOG=", [](Config& config) { config.log = "loud"; }, "none, error, warning, info, debug"},
       {"FABRING_GPU_PATH=", [](Config& config) { config.gpu_path = "short"; }, "auto, staged"},
       {"FABRING_MACHINE=", [](Config& config) { config.machine = "efa-40"; }, "did you mean 'efa-400'?"},
       {"FABRING_WIRE_TYPE=", [](Config& config) { config.wire_type = DataType::float64; }, "off, bfloat16"},

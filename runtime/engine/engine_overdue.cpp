@@ -43,6 +43,10 @@ const char* who_is_at_fault_in_circle(const Execution& execution) {
                "(fabring doctor net; a firewall that forgets idle connections)";
 }
 
+// A note before that is for the other ranks: a limit so short is no sign that anything is wrong, and the error that it
+// ends with says the same.
+LogLevel level_of_note(Time waited) { return waited < Time(first_note) ? LogLevel::info : LogLevel::warning; }
+
 // Until when it waits for the word of another rank, which may know better who is at fault.
 Time after_others(Time patience) { return patience + std::min(patience / 4, Time(std::chrono::milliseconds(250))); }
 
@@ -68,9 +72,13 @@ void EngineCore::tick(Time now) {
     const auto waiting = communicator->messages.waiting();
     under_way.insert(under_way.end(), waiting.begin(), waiting.end());
     std::size_t notes = 0;
+    LogLevel most_serious = LogLevel::info;
     for (const auto& execution : under_way) {
       if (execution->failed()) continue;
-      if (due_for_a_note(*execution, now) && ++notes <= most_notes) note_waiting(*communicator, *execution, now);
+      if (due_for_a_note(*execution, now)) {
+        most_serious = std::min(most_serious, level_of_note(stuck_for(*execution, now)));
+        if (++notes <= most_notes) note_waiting(*communicator, *execution, now);
+      }
       if (execution->unannounced() && now - execution->begun_at >= Time(unheard_for)) execution->announce_waiting();
       check_refused(*communicator, *execution, now);
       if (now >= execution->next_look) {
@@ -83,8 +91,8 @@ void EngineCore::tick(Time now) {
     }
     check_queued(*communicator, now);
     if (notes > most_notes)
-      parts_.log.warning(
-          fmt::format("{} more operations on '{}' wait as well", notes - most_notes, communicator->label));
+      parts_.log.write(most_serious,
+                       fmt::format("{} more operations on '{}' wait as well", notes - most_notes, communicator->label));
   }
 }
 
@@ -168,9 +176,10 @@ void EngineCore::note_waiting(CommunicatorCore& communicator, const Execution& e
     return whom.empty() ? waits_for(execution, "its own work") : fmt::format("{}", fmt::join(whom, ", "));
   };
   const auto seconds = std::chrono::floor<std::chrono::seconds>(waited);
-  parts_.log.warning(fmt::format("{} on '{}' has waited {} for {}{}", title(execution), communicator.label,
-                                 duration_text(seconds.count() > 0 ? Time(seconds) : waited),
-                                 joined(names_and_activities), unread(communicator, execution)));
+  parts_.log.write(level_of_note(waited),
+                   fmt::format("{} on '{}' has waited {} for {}{}", title(execution), communicator.label,
+                               duration_text(seconds.count() > 0 ? Time(seconds) : waited),
+                               joined(names_and_activities), unread(communicator, execution)));
   if (parts_.control)
     parts_.control->set_activity(wait_note(title(execution), communicator.label, seconds, joined(names)));
 }

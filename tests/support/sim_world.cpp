@@ -82,6 +82,7 @@ SimWorld::SimWorld(SimWorldOptions options) : options_(std::move(options)), time
     parts.waiting.yield_for = std::chrono::microseconds(0);
     parts.log = Log(LogLevel::info, rank, [this](LogLevel level, int of, std::string_view text) {
       log_.push_back(log_line(level, of, text));
+      if (level <= LogLevel::warning) warnings_.push_back(log_.back());
     });
     engines_.push_back(EngineCore::make(std::move(parts)));
   }

@@ -127,6 +127,8 @@ class SimWorld {
   /// The stream of this rank that its operations are ordered on.
   void* stream(Rank rank) { return streams_[static_cast<std::size_t>(rank)]; }
   const std::vector<std::string>& log() const { return log_; }
+  /// Of these the warnings, and worse.
+  const std::vector<std::string>& warnings() const { return warnings_; }
   std::string replay() const;
   void fail(const std::string& what);
 
@@ -146,7 +148,7 @@ class SimWorld {
   std::vector<void*> streams_;
   std::unique_ptr<SimFabric> fabric_;
   std::unique_ptr<SimControl> control_;
-  std::vector<std::string> log_;
+  std::vector<std::string> log_, warnings_;
   std::vector<std::shared_ptr<EngineCore>> engines_;
   std::vector<bool> alive_;
   std::vector<int> paused_;

@@ -37,8 +37,21 @@ TEST(Paused, rank_is_named_in_a_note_to_those_who_wait) {
   world.everyone_calls({.count = 1000});
   ASSERT_TRUE(world.run());
   world.expect_all_ok();
-  EXPECT_THAT(world.log(), Contains(HasSubstr("has waited")));
-  EXPECT_THAT(world.log(), Contains(HasSubstr("rank 2")));
+  EXPECT_THAT(world.warnings(), Contains(AllOf(HasSubstr("has waited"), HasSubstr("rank 2"))));
+}
+
+// The error says it all; what ends in time has nothing to warn of.
+TEST(Paused, rank_draws_no_warning_from_an_operation_whose_own_limit_is_short) {
+  for (const Time timeout : {Time(300ms), Time(15s)}) {
+    SimWorld world({.ranks = 2});
+    world.pause(1, 25s);
+    SimOperations calls;
+    for (int i = 0; i < 6; ++i) calls.push_back(world.call(0, {.count = 1000, .timeout = timeout}));
+    ASSERT_TRUE(world.run_until([&] { return calls.front()->done(); }, 20s));
+    EXPECT_EQ(calls.front()->status().code(), ErrorCode::timeout);
+    EXPECT_THAT(world.log(), Contains(HasSubstr("has waited")));
+    EXPECT_THAT(world.warnings(), Not(Contains(AnyOf(HasSubstr("has waited"), HasSubstr("wait as well")))));
+  }
 }
 
 TEST(Paused, the_time_of_a_note_before_a_second_is_over_is_not_0_s) {

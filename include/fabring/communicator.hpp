@@ -273,7 +273,7 @@ class FABRING_API Engine {
   static Result<std::unique_ptr<Engine>> create(Config config);
   /// The same for a framework whose ranks have met: they find each other by its store, which is used during this call
   /// only. Of the configuration, rank and world_size must be set; master_addr, if it is, tells which interface is
-  /// meant. Errors: as from_environment(), and those of the store.
+  /// meant. Errors: as from_environment(), and those of the store (store.hpp), with its key.
   static Result<std::unique_ptr<Engine>> create(Config config, Store& store);
   /// For a rank that cannot call that, as its configuration is refused: the others, which wait for it in this store,
   /// end at once, with its reason. What create() refuses it tells them itself. Errors: invalid_argument (`why` is no

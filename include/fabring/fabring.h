@@ -239,7 +239,10 @@ FABRING_C_API fabring_status_code fabring_engine_create(const fabring_config* co
 FABRING_C_API fabring_status_code fabring_engine_create_from_environment(fabring_engine** engine, fabring_error* error);
 /* A key-value store of a framework whose ranks have met already. Both functions are called during
  * fabring_engine_create_with_store and fabring_store_decline only, from any thread but one at a time, and return a
- * fabring_status_code. */
+ * fabring_status_code: success, of get FABRING_STATUS_TIMEOUT, or what ends the meeting, for which
+ * FABRING_STATUS_UNAVAILABLE is the usual one. A number that is no code counts as invalid_argument,
+ * FABRING_STATUS_INTERNAL, which means a bug of Fabring's, as unavailable; the error names the key. They must not leave
+ * by an exception, which counts as unavailable, or longjmp. */
 typedef struct fabring_store {
   size_t struct_size;
   void* context; /* passed to both; the caller's own, may be NULL */

@@ -1,5 +1,6 @@
 #include "fabring/communicator.hpp"
 #include "runtime/api/gone.hpp"
+#include "runtime/api/guarded_store.hpp"
 #include "runtime/engine/engine_core.hpp"
 #include "runtime/startup/startup.hpp"
 
@@ -20,12 +21,16 @@ Result<std::unique_ptr<Engine>> Engine::create(Config config) {
 }
 
 Result<std::unique_ptr<Engine>> Engine::create(Config config, Store& store) {
-  auto core = start_up(std::move(config), &store);
+  GuardedStore guarded(store);
+  auto core = start_up(std::move(config), &guarded);
   if (!core) return core.error();
   return std::unique_ptr<Engine>(new Engine(std::move(*core)));
 }
 
-Status Engine::decline(Store& store, int rank, const Status& why) { return decline_start(store, rank, why); }
+Status Engine::decline(Store& store, int rank, const Status& why) {
+  GuardedStore guarded(store);
+  return decline_start(guarded, rank, why);
+}
 
 Engine::~Engine() {
   if (is_parents(core_->world()))

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -227,8 +228,15 @@ TEST(Store, that_fails_or_lies_is_not_trusted) {
     return FABRING_STATUS_TIMEOUT;
   };
   store.put = [](void*, const char*, const void*, std::size_t) -> std::int32_t { return 4711; };
-  EXPECT_EQ(fabring_engine_create_with_store(config, &store, &engine, &error), FABRING_STATUS_INTERNAL);
-  EXPECT_THAT(error.message, HasSubstr("4711"));
+  EXPECT_EQ(fabring_engine_create_with_store(config, &store, &engine, &error), FABRING_STATUS_INVALID_ARGUMENT);
+  EXPECT_THAT(error.message,
+              HasSubstr("the program's store: its put of 'join/1' failed: it answered 4711, which is no"));
+  store.put = [](void*, const char*, const void*, std::size_t) -> std::int32_t { return FABRING_STATUS_INTERNAL; };
+  EXPECT_EQ(fabring_engine_create_with_store(config, &store, &engine, &error), FABRING_STATUS_UNAVAILABLE);
+  EXPECT_THAT(error.message, HasSubstr("its put of 'join/1' failed: it answered internal"));
+  store.put = [](void*, const char*, const void*, std::size_t) -> std::int32_t { throw std::runtime_error("boom"); };
+  EXPECT_EQ(fabring_engine_create_with_store(config, &store, &engine, &error), FABRING_STATUS_UNAVAILABLE);
+  EXPECT_THAT(error.message, HasSubstr("its put of 'join/1' threw an exception (boom)"));
   fabring_config_free(config);
 }
 

@@ -17,10 +17,7 @@ template <class Refused, class Body>
 fabring_status_code make_comm(fabring_comm* from, fabring_comm** made, fabring_error* error, Refused&& refused,
                               Body&& body) noexcept {
   if (made != nullptr) *made = nullptr;
-  const auto refuse_it = [&](const Status& why) {
-    refused(from->value, why);
-    return why;
-  };
+  const auto refuse_it = [&](const Status& why) { return refused(from->value, why); };
   return answer_or_refuse(from, "comm", error, refuse_it, [&]() -> Status {
     if (made == nullptr) return refuse_it(null_argument("made"));
     Result<Communicator> communicator = body(from->value);
@@ -47,7 +44,7 @@ fabring_status_code give_by_rank(const fabring_comm* comm, std::vector<std::int3
 }
 
 /// All ranks of `of` split it, by operations of theirs.
-void refused_split(Communicator& of, const Status& why) { of.refused(Operation(), why); }
+Status refused_split(Communicator& of, const Status& why) { return of.refused(Operation(), why); }
 
 }  // namespace
 }  // namespace fabring::c_api
@@ -114,16 +111,14 @@ fabring_status_code fabring_comm_with_plans(fabring_comm* comm, const char* text
                                             fabring_comm** made, fabring_error* error) {
   return make_comm(comm, made, error, refused_split, [&](Communicator& of) -> fabring::Result<Communicator> {
     if (text != nullptr) return of.with_plans({text, size}, text_or_none(label));
-    const Status why = null_argument("text");
-    refused_split(of, why);
-    return why;
+    return refused_split(of, null_argument("text"));
   });
 }
 
 fabring_status_code fabring_comm_subgroup(fabring_comm* comm, const std::int32_t* ranks, std::size_t count,
                                           std::uint32_t number, const char* label, fabring_comm** made,
                                           fabring_error* error) {
-  const auto refused = [&](Communicator& of, const Status& why) { of.refused_subgroup(number, why); };
+  const auto refused = [&](Communicator& of, const Status& why) { return of.refused_subgroup(number, why); };
   return make_comm(comm, made, error, refused, [&](Communicator& of) -> fabring::Result<Communicator> {
     Status why;
     if (ranks == nullptr)
@@ -131,17 +126,14 @@ fabring_status_code fabring_comm_subgroup(fabring_comm* comm, const std::int32_t
     else if (count > static_cast<std::size_t>(of.size()))
       why = Status(fabring::ErrorCode::invalid_argument,
                    fmt::format("a subgroup of {} ranks, but '{}' has {}", count, of.label(), of.size()));
-    if (!why.ok()) {
-      refused(of, why);
-      return why;
-    }
+    if (!why.ok()) return refused(of, why);
     return of.subgroup({ranks, count}, number, text_or_none(label));
   });
 }
 
 fabring_status_code fabring_comm_shrink(fabring_comm* comm, const char* label, fabring_comm** made,
                                         fabring_error* error) {
-  const auto refused = [](Communicator&, const Status&) {};  // it is agreed on without operations
+  const auto refused = [](Communicator&, const Status& why) { return why; };  // it is agreed on without operations
   return make_comm(comm, made, error, refused, [&](Communicator& of) { return of.shrink(text_or_none(label)); });
 }
 
@@ -159,7 +151,7 @@ fabring_status_code fabring_comm_refuse(fabring_comm* comm, const fabring_operat
     FABRING_TRY(check_own(comm));
     std::string text = text_or_none(why);
     if (text.empty()) text = "its program gave no reason";
-    comm->value.refused(outline_of(operation), Status(fabring::ErrorCode::invalid_argument, std::move(text)));
+    (void)comm->value.refused(outline_of(operation), Status(fabring::ErrorCode::invalid_argument, std::move(text)));
     return {};
   });
 }

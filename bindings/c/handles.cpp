@@ -1,6 +1,9 @@
 #include "bindings/c/handles.hpp"
 
 #include <algorithm>
+#include <string>
+
+#include "bindings/c/operation.hpp"
 
 namespace fabring::c_api {
 
@@ -22,6 +25,10 @@ Status check_own(const fabring_comm* comm) {
 Status check_own(const fabring_work* work) {
   FABRING_TRY(check_handle(work, "work"));
   return work->origin.is_here() ? Status() : work->value.status();
+}
+
+Status refuse(fabring_comm* comm, const Operation& operation, const Status& why) {
+  return comm->value.refused(operation, in_collective(operation, why));
 }
 
 Status give_text(std::string_view text, char* into, std::size_t size, std::size_t* needed) {

@@ -81,11 +81,9 @@ fabring_status_code answer_or_refuse(H* handle, const char* name, fabring_error*
   });
 }
 
-/// Tells the others, who may wait in `operation`, that it is not called here and why; returns why.
-inline Status refuse(fabring_comm* comm, const Operation& operation, const Status& why) {
-  comm->value.refused(operation, why);
-  return why;
-}
+/// Tells the others, who may wait in `operation`, that it is not called here and why; returns that, with whose fault it
+/// is and in which collective.
+Status refuse(fabring_comm* comm, const Operation& operation, const Status& why);
 
 /// A handle of what was made, for the caller.
 template <class H, class T>

@@ -31,6 +31,11 @@ Given& given() {
   return *list;
 }
 
+Status no_such_memory() {
+  return {fabring::ErrorCode::invalid_argument,
+          "the argument 'memory' is not what fabring_mem_alloc gave (its first byte), or it was freed"};
+}
+
 }  // namespace
 
 fabring_status_code fabring_mem_alloc(fabring_engine* engine, std::size_t bytes, void** memory, fabring_error* error) {
@@ -54,7 +59,7 @@ fabring_status_code fabring_mem_free(void* memory) {
     fabring::MappedBuffer buffer;
     std::lock_guard lock(given().mutex);
     const auto at = given().buffers.find(memory);
-    if (at == given().buffers.end()) return wrong_handle("memory");
+    if (at == given().buffers.end()) return no_such_memory();
     buffer = std::move(at->second);
     given().buffers.erase(at);
     return {};
@@ -63,10 +68,11 @@ fabring_status_code fabring_mem_free(void* memory) {
 
 fabring_status_code fabring_mem_is_shared(const void* memory, int* shared, fabring_error* error) {
   return answer(error, [&]() -> Status {
+    if (memory == nullptr) return null_argument("memory");
     if (shared == nullptr) return null_argument("shared");
     std::lock_guard lock(given().mutex);
     const auto at = given().buffers.find(memory);
-    if (at == given().buffers.end()) return wrong_handle("memory");
+    if (at == given().buffers.end()) return no_such_memory();
     *shared = at->second.shared() ? 1 : 0;
     return {};
   });

@@ -48,6 +48,12 @@ std::span<const std::size_t> array(const std::size_t* first, int ranks) {
   return first == nullptr ? std::span<const std::size_t>() : std::span(first, static_cast<std::size_t>(ranks));
 }
 
+Operation unreadable() {
+  Operation outline;
+  outline.collective = static_cast<Collective>(collective_count);
+  return outline;
+}
+
 }  // namespace
 
 Status to_data_type(fabring_data_type from, DataType& into) {
@@ -134,14 +140,16 @@ Result<std::vector<Operation>> to_operations(const fabring_operation* from, std:
           fmt::format("operation {} of the group has struct_size {}, the first one {}; all must have the same", i,
                       size_of_struct(one), stride));
     auto operation = to_operation(one, ranks, lists);
-    if (!operation) return operation.error().with_prefix(fmt::format("operation {} of the group: ", i));
+    if (!operation)
+      return in_collective(outline_of(one),
+                           operation.error().with_prefix(fmt::format("operation {} of the group: ", i)));
     made.push_back(*operation);
   }
   return made;
 }
 
 Operation outline_of(const fabring_operation* from) {
-  Operation outline;
+  Operation outline = unreadable();
   if (from == nullptr || !has_known_size<fabring_operation>(size_of_struct(from))) return outline;
   fabring_operation given = FABRING_OPERATION_INIT;
   std::memcpy(&given, from, std::min(size_of_struct(from), sizeof given));
@@ -151,14 +159,21 @@ Operation outline_of(const fabring_operation* from) {
   return outline;
 }
 
+Status in_collective(const Operation& outline, const Status& why) {
+  ErrorContext context = why.context();
+  if (context.collective.empty() && static_cast<int>(outline.collective) < collective_count)
+    context.collective = name(outline.collective);
+  return why.with_context(std::move(context));
+}
+
 std::vector<Operation> outlines_of(const fabring_operation* from, std::size_t count) {
   std::vector<Operation> all;
   if (from == nullptr || count > most_of_group || !has_known_size<fabring_operation>(size_of_struct(from)))
-    return {Operation()};
+    return {unreadable()};
   const std::size_t stride = size_of_struct(from);
   for (std::size_t i = 0; i < count; ++i) {
     const auto* one = reinterpret_cast<const fabring_operation*>(reinterpret_cast<const std::byte*>(from) + i * stride);
-    if (size_of_struct(one) != stride) return {Operation()};
+    if (size_of_struct(one) != stride) return {unreadable()};
     all.push_back(outline_of(one));
   }
   return all;

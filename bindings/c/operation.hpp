@@ -25,8 +25,11 @@ using TensorLists = std::deque<std::vector<Tensor>>;
 /// The lengths and places stay the caller's, for a communicator of `ranks`; tensors go to `lists`.
 Result<Operation> to_operation(const fabring_operation* from, int ranks, TensorLists& lists);
 
-/// Of one that was refused, what its refusal is told by: as much as it has.
+/// Of one that was refused, what its refusal is told by: as much as it has. Its collective is none of ours where it
+/// cannot be read.
 Operation outline_of(const fabring_operation* from);
+/// The error with the name of that collective, if it has none.
+Status in_collective(const Operation& outline, const Status& why);
 
 /// An array as the caller's compiler laid it out: its elements have the size that the first one gives.
 Result<std::vector<Operation>> to_operations(const fabring_operation* from, std::size_t count, int ranks,

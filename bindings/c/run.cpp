@@ -42,8 +42,9 @@ auto refusing(fabring_comm* comm, const fabring_operation* operation) {
 
 auto refusing(fabring_comm* comm, const fabring_operation* operations, std::size_t count) {
   return [=](const Status& why) {
-    for (const Operation& one : outlines_of(operations, count)) comm->value.refused(one, why);
-    return why;
+    Status told = why;
+    for (const Operation& one : outlines_of(operations, count)) told = comm->value.refused(one, why);
+    return told;
   };
 }
 

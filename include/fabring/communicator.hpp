@@ -45,6 +45,7 @@ struct Received {
 /// operation goes on, and its buffers must live until it is done.
 class FABRING_API Work {
  public:
+  /// Of no operation, which counts as over and well: wait() and status() are a success, done() is true.
   Work() = default;
   explicit Work(std::shared_ptr<Execution> execution);
 
@@ -122,7 +123,8 @@ class FABRING_API Communicator {
 
   Rank rank() const;
   int size() const;
-  /// "world", or what split() was given; of one longer than 200 bytes the first, and "...".
+  /// "world", or what split() was given, with '?' for control characters; of one longer than 200 bytes the first, and
+  /// "...".
   const std::string& label() const;
 
   /// Runs an operation and returns when it is done here: results are in place, buffers are the caller's again.
@@ -227,10 +229,11 @@ class FABRING_API Communicator {
   Result<Communicator> shrink(std::string label = {});
 
   /// For bindings: a call was refused before it could come here. Who waits in it hears why, as of one that was refused
-  /// here. Of the operation the collective matters, and of a send or recv its root and tag.
-  void refused(const Operation& operation, const Status& why);
+  /// here. Of the operation the collective matters, and of a send or recv its root and tag. Returns `why`, with this
+  /// rank as the one at fault where it names none.
+  Status refused(const Operation& operation, const Status& why);
   /// Likewise of a subgroup.
-  void refused_subgroup(std::uint32_t number, const Status& why);
+  Status refused_subgroup(std::uint32_t number, const Status& why);
 
   /// Ends this communicator on every rank: operations under way end with ErrorCode::aborted. Local, returns at once,
   /// also when peers are stopped or gone. Other communicators of the engine go on.

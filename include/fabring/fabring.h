@@ -58,7 +58,7 @@ typedef enum fabring_status_code {
   FABRING_STATUS_DEVICE_ERROR = 11     /* a GPU failed, or its memory is not what it should be */
 } fabring_status_code;
 
-/* The numbers below are 32 bits wide wherever they are passed, so that any value can be checked. */
+/* The numbers below are 32 bits wide wherever they are given to Fabring, so that any value can be checked. */
 typedef int32_t fabring_data_type;
 enum {
   FABRING_TYPE_FLOAT64 = 0,
@@ -304,9 +304,10 @@ FABRING_C_API fabring_status_code fabring_mem_is_shared(const void* memory, int*
 
 /* ---- operations ------------------------------------------------------------------------------------------------- */
 
-/* An operation of the caller: inout[i] = inout[i] (op) in[i] for i < count; `type` is a fabring_data_type. It must be
- * associative, the same on every rank, and must neither call Fabring nor leave by an exception or longjmp. It is called
- * from any thread that drives the engine, several times at once, with parts of the data. */
+/* An operation of the caller: inout[i] = inout[i] (op) in[i] for i < count; `type` is a fabring_data_type, always one
+ * of them, in one byte. It must be associative, the same on every rank, and must neither call Fabring nor leave by an
+ * exception or longjmp. It is called from any thread that drives the engine, several times at once, with parts of the
+ * data. */
 typedef void (*fabring_user_function)(void* inout, const void* in, size_t count, uint8_t type, void* context);
 
 /* One of the vectors of a grouped allreduce. In place: in == out. Its layout does not change. */
@@ -319,7 +320,13 @@ typedef struct fabring_tensor {
 /* What a rank asks of a communicator. n is the number of ranks, r the caller's; docs/c-api.md has what each collective
  * reads and writes. Lengths and places are counted in elements. Buffers are aligned to the element. Counts, offsets and
  * the structure itself are only read during the call; `in`, `out`, `function` and `context` must live until the
- * operation is over. */
+ * operation is over.
+ *
+ * Fields that the collective, the op or the memory has no use for are passed over, whatever is in them: op of one that
+ * does not reduce; root and tag of one that has none; factor, whole_factor, function, context and commutes of another
+ * op; stream and device of buffers in memory of the host; type, op, count, in and out of a barrier. Where that would
+ * change what comes out they are refused: counts and offsets of a collective without blocks, tensors of another than
+ * allreduce or beside in, out or count, and a wire_type that the operation cannot travel as. */
 typedef struct fabring_operation {
   size_t struct_size;
   const void* in;
@@ -482,7 +489,7 @@ FABRING_C_API fabring_status_code fabring_recv(fabring_comm* comm, void* data, s
 
 FABRING_C_API fabring_status_code fabring_comm_rank(const fabring_comm* comm, int32_t* rank, fabring_error* error);
 FABRING_C_API fabring_status_code fabring_comm_size(const fabring_comm* comm, int32_t* size, fabring_error* error);
-/* "world", or what the split was given. */
+/* "world", or what the split was given, with '?' for control characters. */
 FABRING_C_API fabring_status_code fabring_comm_label(const fabring_comm* comm, char* text, size_t size, size_t* needed,
                                                      fabring_error* error);
 /* nodes[r] = node of rank r: equal numbers share a host. `capacity` is the length of `nodes`, at least the number of

@@ -22,7 +22,7 @@ enum class ErrorCode : std::uint8_t {
   unsupported,       ///< not possible here; choose another type, transport or algorithm. Stays usable.
   unavailable,       ///< a resource or service is missing (port, name, provider); fix the environment.
   timeout,           ///< a deadline passed; the text says who was waited for.
-  peer_lost,         ///< a rank died or cannot be reached; go on in a subgroup() of the others, or start again.
+  peer_lost,         ///< a rank died or cannot be reached; go on without it by shrink(), or start again.
   aborted,           ///< abort() was called, here or on another rank.
   out_of_memory,     ///< the memory budget or the machine is exhausted.
   transport_error,   ///< the fabric failed in a way that names no dead rank.
@@ -78,7 +78,7 @@ class [[nodiscard]] FABRING_API Status {
 template <class T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}      // NOLINT: as std::expected
+  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}       // NOLINT: as std::expected
   Result(Status error) : state_(std::in_place_index<1>, std::move(error)) {}  // NOLINT
 
   bool has_value() const { return state_.index() == 0; }
@@ -115,7 +115,7 @@ class [[nodiscard]] Result {
 }  // namespace fabring
 
 /// Returns the error of a Status expression to the caller.
-#define FABRING_TRY(expression)                                         \
-  do {                                                                  \
+#define FABRING_TRY(expression)                                                                                   \
+  do {                                                                                                            \
     if (::fabring::Status fabring_try_status = (expression); !fabring_try_status.ok()) return fabring_try_status; \
   } while (false)

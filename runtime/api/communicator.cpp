@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "runtime/api/gone.hpp"
+#include "runtime/api/own_rank.hpp"
 #include "runtime/api/run_step.hpp"
 #include "runtime/base/rank_list.hpp"
 #include "runtime/engine/call/call_buffers.hpp"
@@ -230,11 +231,13 @@ Choice Communicator::explain(const Operation& operation) const {
   return choice;
 }
 
-void Communicator::refused(const Operation& operation, const Status& why) {
+Status Communicator::refused(const Operation& operation, const Status& why) {
   const auto engine = engine_of(core_);
-  if (!engine) return;
-  if (is_message(operation.collective)) return engine->refusals().refused(core_, operation, why);
-  engine->refusals().refused(core_, why);
+  if (engine && is_message(operation.collective))
+    engine->refusals().refused(core_, operation, why);
+  else if (engine)
+    engine->refusals().refused(core_, why);
+  return core_ ? with_own_rank(*core_, why) : why;
 }
 
 void Communicator::abort(std::string reason) {
@@ -270,7 +273,8 @@ Result<Prepared> Communicator::prepare(const Operation& operation) {
   if (operation.collective == Collective::send || operation.collective == Collective::recv)
     return Status(ErrorCode::invalid_argument,
                   fmt::format("prepare({}) on '{}', rank {}{}: a send or recv cannot be prepared; start it each time",
-                              name(operation.collective), core_->label, core_->self, core_->in_the_job(core_->self)));
+                              name(operation.collective), core_->label, core_->self, core_->in_the_job(core_->self)),
+                  own_fault(*core_, name(operation.collective)));
   auto call = checked_call(*engine, core_, operation);
   if (!call) return call.error();
   call->device.ready.reset();  // each start has a moment of its own

@@ -8,6 +8,7 @@
 #include "fabring/communicator.hpp"
 #include "runtime/api/communicator_making.hpp"
 #include "runtime/api/gone.hpp"
+#include "runtime/api/own_rank.hpp"
 #include "runtime/api/run_step.hpp"
 #include "runtime/base/rank_list.hpp"
 #include "runtime/engine/engine_core.hpp"
@@ -58,8 +59,10 @@ std::string name_of_next(const CommunicatorCore& of, std::string name) {
   return before == 0 ? name : fmt::format("{}.{}", name, before + 1);
 }
 
-/// It is in every message about the communicator, on this rank only.
-std::string shortened(std::string label) {
+/// It is in every message about the communicator, on this rank only, and these are shown on terminals.
+std::string presentable(std::string label) {
+  const auto is_control = [](unsigned char c) { return c < 0x20 || c == 0x7f; };
+  std::replace_if(label.begin(), label.end(), is_control, '?');
   constexpr std::size_t most = 200;
   if (label.size() <= most) return label;
   std::size_t end = most;
@@ -109,7 +112,7 @@ Result<Communicator> split_into(const std::shared_ptr<CommunicatorCore>& core, c
   } else if (own.colour >= 0) {
     members = members_of(own.colour, told, core->members);
   }
-  label = shortened(std::move(label));
+  label = presentable(std::move(label));
   std::uint32_t id = 0;
   for (std::size_t rank = 0; rank < size; ++rank) id = std::max(id, static_cast<std::uint32_t>(told[3 * rank + 2]));
   while (true) {
@@ -163,10 +166,9 @@ Result<Communicator> Communicator::subgroup(std::span<const Rank> ranks, std::ui
   const auto engine = engine_of(core_);
   if (!engine) return no_engine(core_);
   const auto wrong = [&](std::string what) {
-    Status why(ErrorCode::invalid_argument, fmt::format("a subgroup of '{}', rank {}{}: {}", core_->label, core_->self,
-                                                        core_->in_the_job(core_->self), std::move(what)));
-    refused_subgroup(number, why);
-    return why;
+    return refused_subgroup(number, Status(ErrorCode::invalid_argument,
+                                           fmt::format("a subgroup of '{}', rank {}{}: {}", core_->label, core_->self,
+                                                       core_->in_the_job(core_->self), std::move(what))));
   };
   std::vector<bool> taken(core_->members.size(), false);
   std::vector<Rank> members;
@@ -180,7 +182,7 @@ Result<Communicator> Communicator::subgroup(std::span<const Rank> ranks, std::ui
   if (!taken[static_cast<std::size_t>(core_->self)]) return wrong("only ranks that are in the list may call");
   if (number >= subgroup_ids) return wrong(fmt::format("the number {} is not below 2^31", number));
   if (label.empty()) label = fmt::format("{}/subgroup {}", core_->label, number);
-  auto made = engine->make_subgroup(subgroup_ids | number, shortened(std::move(label)), std::move(members));
+  auto made = engine->make_subgroup(subgroup_ids | number, presentable(std::move(label)), std::move(members));
   if (!made) return wrong(fmt::format("the number {} was given to an earlier one here; give another", number));
   return Communicator(std::move(made));
 }
@@ -196,12 +198,13 @@ Result<Communicator> Communicator::shrink(std::string label) {
   std::sort(missing.begin(), missing.end());
   if (label.empty())
     label = missing.empty() ? core_->label + " again" : fmt::format("{} without {}", core_->label, rank_list(missing));
-  return Communicator(engine->make_communicator(agreed->id, shortened(std::move(label)), std::move(left)));
+  return Communicator(engine->make_communicator(agreed->id, presentable(std::move(label)), std::move(left)));
 }
 
-void Communicator::refused_subgroup(std::uint32_t number, const Status& why) {
+Status Communicator::refused_subgroup(std::uint32_t number, const Status& why) {
   const auto engine = number < subgroup_ids ? engine_of(core_) : nullptr;
   if (engine) engine->refused_subgroup(subgroup_ids | number, why);
+  return core_ ? with_own_rank(*core_, why) : why;
 }
 
 }  // namespace fabring

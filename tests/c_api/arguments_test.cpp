@@ -245,6 +245,8 @@ TEST_F(Arguments, that_are_no_number_of_an_enumeration_are_refused) {
         << number;
     EXPECT_THAT(error.message,
                 StartsWith("fabring_allreduce, the argument type: there is no data type " + std::to_string(number)));
+    EXPECT_STREQ(error.collective, "allreduce");
+    EXPECT_EQ(error.rank, 0);
     EXPECT_EQ(fabring_allreduce(world, &data, &data, 1, FABRING_TYPE_INT8, number, &error),
               FABRING_STATUS_INVALID_ARGUMENT)
         << number;
@@ -255,6 +257,8 @@ TEST_F(Arguments, that_are_no_number_of_an_enumeration_are_refused) {
     EXPECT_THAT(error.message,
                 StartsWith("fabring_run: the field collective of a fabring_operation: there is no collective " +
                            std::to_string(number)));
+    EXPECT_STREQ(error.collective, "") << "it is none";
+    EXPECT_EQ(error.rank, 0);
     EXPECT_STREQ(fabring_data_type_name(number), "unknown");
     EXPECT_STREQ(fabring_reduce_op_name(number), "unknown");
     EXPECT_STREQ(fabring_collective_name(number), "unknown");
@@ -317,6 +321,10 @@ TEST_F(Arguments, in_fields_say_which_and_in_which_call) {
                "fabring_prepare: the field type of a fabring_operation: there is no data type 99; they are 0 to 14");
   EXPECT_EQ(fabring_run_group(world, &operation, 1, &error), FABRING_STATUS_INVALID_ARGUMENT);
   EXPECT_THAT(error.message, StartsWith("fabring_run_group: operation 0 of the group: the field type of "));
+  EXPECT_STREQ(error.collective, "allreduce");
+  EXPECT_EQ(error.rank, 0);
+  EXPECT_EQ(fabring_comm_subgroup(world, nullptr, 1, 1, nullptr, nullptr, &error), FABRING_STATUS_INVALID_ARGUMENT);
+  EXPECT_EQ(error.rank, 0);
   operation.type = FABRING_TYPE_INT8;
   operation.collective = FABRING_COLLECTIVE_ALL_GATHER;
   operation.offsets = &one;

@@ -387,6 +387,9 @@ TEST(Memory, says_whether_others_have_it_mapped) {
                 EXPECT_EQ(shared, shares ? 1 : 0);
                 EXPECT_EQ(fabring_mem_is_shared(memory, nullptr, &error), FABRING_STATUS_INVALID_ARGUMENT);
                 EXPECT_EQ(fabring_mem_is_shared(&shared, &shared, &error), FABRING_STATUS_INVALID_ARGUMENT);
+                EXPECT_THAT(error.message, HasSubstr("the argument 'memory' is not what fabring_mem_alloc gave"));
+                EXPECT_EQ(fabring_mem_is_shared(nullptr, &shared, &error), FABRING_STATUS_INVALID_ARGUMENT);
+                EXPECT_STREQ(error.message, "the argument 'memory' is null");
                 EXPECT_EQ(fabring_mem_free(memory), FABRING_STATUS_OK);
                 EXPECT_EQ(fabring_mem_is_shared(memory, &shared, &error), FABRING_STATUS_INVALID_ARGUMENT) << "freed";
                 EXPECT_OK(fabring_barrier(self.world, &error));

@@ -15,9 +15,7 @@ namespace {
 
 Status refused_call(const Call& call, const CommunicatorCore& communicator, std::string_view text,
                     const std::string& what, ErrorCode code = ErrorCode::invalid_argument) {
-  ErrorContext context;
-  context.rank = communicator.members[static_cast<std::size_t>(communicator.self)];
-  context.collective = name(call.collective);
+  ErrorContext context = own_fault(communicator, name(call.collective));
   if (call.count <= std::numeric_limits<std::size_t>::max() / call.data_blocks / size_of(call.type))
     context.bytes = call.bytes();
   return Status(code,
@@ -59,7 +57,8 @@ class Maker {
       return Status(ErrorCode::invalid_argument,
                     fmt::format("an operation on '{}', rank {}{}: there is no collective {}; they are 0 to {}",
                                 communicator_.label, communicator_.self, communicator_.in_the_job(communicator_.self),
-                                static_cast<int>(from.collective), collective_count - 1));
+                                static_cast<int>(from.collective), collective_count - 1),
+                    own_fault(communicator_, {}));
     call_.collective = from.collective;
     if (static_cast<int>(from.type) >= data_type_count)
       return no_such(name(from.collective), "data type", static_cast<int>(from.type), data_type_count);
@@ -229,6 +228,7 @@ class Maker {
         return {};
       }
       default:
+        call_.count = operation_.count;  // as it was meant
         return wrong("it has no form with blocks of different lengths; leave counts and offsets empty (in C: NULL)");
     }
   }
@@ -287,7 +287,8 @@ Status choose_for(Call& call, const CommunicatorCore& communicator, const Choice
       return Status(
           ErrorCode::unsupported,
           fmt::format("{} on '{}': the plans that it was given ({}) cannot do this: {}", call.describe_unchosen(),
-                      communicator.label, communicator.given->plan->plan.algorithm, why));
+                      communicator.label, communicator.given->plan->plan.algorithm, why),
+          own_fault(communicator, name(call.collective)));
     call.given = communicator.given;
     return {};
   }
@@ -296,12 +297,20 @@ Status choose_for(Call& call, const CommunicatorCore& communicator, const Choice
     return Status(ErrorCode::unsupported,
                   fmt::format("{} on '{}': no algorithm can do this{}{}", call.describe_unchosen(), communicator.label,
                               config.reproducible ? " with FABRING_REPRODUCIBLE" : "",
-                              call.commutes ? "" : " with an operation that does not commute"));
+                              call.commutes ? "" : " with an operation that does not commute"),
+                  own_fault(communicator, name(call.collective)));
   call.algorithm = chosen.algorithm;
   return {};
 }
 
 }  // namespace
+
+ErrorContext own_fault(const CommunicatorCore& communicator, std::string_view collective) {
+  ErrorContext context;
+  context.rank = communicator.members[static_cast<std::size_t>(communicator.self)];
+  context.collective = collective;
+  return context;
+}
 
 Status wrong_call(const Call& call, const CommunicatorCore& communicator, const std::string& what, ErrorCode code) {
   return refused_call(call, communicator, call.describe_unchosen(), what, code);

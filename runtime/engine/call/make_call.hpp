@@ -2,6 +2,9 @@
 // make_call: from what a program asks for to what the engine runs: every argument is checked, on this rank alone,
 // before anything is sent; the algorithm is chosen from what all ranks know alike.
 
+#include <string>
+#include <string_view>
+
 #include "collectives/choice/table.hpp"
 #include "fabring/operation.hpp"
 #include "fabring/status.hpp"
@@ -21,6 +24,9 @@ Result<Call> make_call_without_buffers(const Operation& operation, const Communi
 /// What is wrong with a call, as its caller reads it.
 Status wrong_call(const Call& call, const CommunicatorCore& communicator, const std::string& what,
                   ErrorCode code = ErrorCode::invalid_argument);
+
+/// Of an error that is this rank's own fault; `collective` may be empty.
+ErrorContext own_fault(const CommunicatorCore& communicator, std::string_view collective);
 
 /// What this call needs of its algorithm.
 Constraints constraints_of(const Call& call, const Config& config);

@@ -65,6 +65,12 @@ TEST(WithPlans, a_part_of_the_ranks_has_plans_of_its_own) {
     auto with = half->with_plans(text);
     ASSERT_TRUE(with) << with.error().to_string();
     EXPECT_EQ(sum_on(*with, self), 4);
+    float data = 1;
+    const Reduction in_order = Reduction::user([](void*, const void*, std::size_t, DataType, void*) {}, nullptr, false);
+    const Status refused = with->allreduce(&data, &data, 1, DataType::float32, in_order);
+    EXPECT_EQ(refused.code(), ErrorCode::unsupported) << refused.to_string();
+    EXPECT_EQ(refused.context().rank, self) << "as the whole job counts";
+    EXPECT_EQ(refused.context().collective, "allreduce");
   });
 }
 

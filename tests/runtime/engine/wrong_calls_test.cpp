@@ -61,6 +61,9 @@ TEST(WrongCalls, with_numbers_of_no_enumeration_are_refused) {
   Operation strange = Operation::barrier();
   strange.collective = static_cast<Collective>(200);
   EXPECT_THAT(all.run(strange).message(), HasSubstr("rank 0: there is no collective 200; they are 0 to 10"));
+  EXPECT_EQ(all.run(strange).context().rank, 0);
+  const std::array<Rank, 2> twice{0, 0};
+  EXPECT_EQ(all.subgroup(twice, 1).error().context().rank, 0);
   EXPECT_EQ(all.explain(strange).algorithm, "none");
   EXPECT_EQ(all.explain(strange).status.code(), ErrorCode::invalid_argument);
   EXPECT_EQ(all.prepare(strange).error().code(), ErrorCode::invalid_argument);
@@ -75,6 +78,7 @@ TEST(WrongCalls, say_what_to_do) {
   float data = 1;
   Operation without = Operation::allreduce(&data, &data, 1, DataType::float32, ReduceOp::sum);
   without.by_blocks = true;
+  EXPECT_THAT(all.run(without).message(), StartsWith("allreduce(1 x float32, sum) on"));
   EXPECT_THAT(all.run(without).message(), HasSubstr("leave counts and offsets empty (in C: NULL)"));
   EXPECT_THAT(all.run(blocks_of(Collective::all_gather, &data, &data, {}, {0})).message(),
               HasSubstr("the lengths of blocks of the output are missing: counts is empty (in C: NULL)"));
@@ -87,6 +91,8 @@ TEST(WrongCalls, say_what_to_do) {
               HasSubstr("its factor is missing: Reduction::premul_sum() gives one, in C fabring_run"));
   const Status message = all.prepare(Operation::send(&data, 1, DataType::float32, 0)).error();
   EXPECT_THAT(message.message(), StartsWith("prepare(send) on 'world', rank 0: "));
+  EXPECT_EQ(message.context().collective, "send");
+  EXPECT_EQ(message.context().rank, 0);
   const Status large = all.allreduce(&data, &data, SIZE_MAX, DataType::float32, ReduceOp::sum);
   EXPECT_EQ(large.context().bytes, 0u) << "no number has it";
 }
@@ -163,6 +169,22 @@ TEST(Labels, that_are_long_are_cut) {
     EXPECT_EQ(all.subgroup(both, 1, std::string(199, 'z') + "\xc3\xa4")->label(), std::string(199, 'z') + "...")
         << "not within a character";
   });
+}
+
+TEST(Labels, have_nothing_that_moves_a_terminals_cursor) {
+  ThreadWorld world(2);
+  world.run([](Rank, Communicator all) {
+    const auto made = all.duplicate("s\nx\"\033[31m\x7f\xc3\xa4");
+    ASSERT_TRUE(made.has_value()) << made.error().message();
+    EXPECT_EQ(made->label(), "s?x\"?[31m?\xc3\xa4");
+  });
+}
+
+TEST(Work, of_no_operation_is_over_and_well) {
+  Work none;
+  EXPECT_TRUE(none.wait().ok());
+  EXPECT_TRUE(none.status().ok());
+  EXPECT_TRUE(none.done());
 }
 
 TEST(Waiting, for_no_time_only_looks) {

@@ -15,6 +15,7 @@
 #include "fabring/version.hpp"
 #include "runtime/base/nearest_name.hpp"
 #include "tools/fabring/command.hpp"
+#include "tools/fabring/command_words.hpp"
 #include "tools/fabring/common_options.hpp"
 #include "tools/fabring/doctor/doctor_command.hpp"
 #include "tools/fabring/help_text.hpp"
@@ -51,6 +52,12 @@ std::vector<std::string> subcommands(const CLI::App& app) {
   return names;
 }
 
+// `path`: " doctor net".
+int refuse(const std::string& path, const std::string& text) {
+  std::cerr << "fabring" << path << ": " << text << "\nTry `fabring" << path << " --help`.\n";
+  return exit_usage;
+}
+
 int usage_error(const CLI::App& app, const Session& session, const CLI::ParseError& error) {
   const CLI::App* active = &app;
   std::string path;
@@ -72,8 +79,7 @@ int usage_error(const CLI::App& app, const Session& session, const CLI::ParseErr
         break;
       }
   }
-  std::cerr << "fabring" << path << ": " << text << "\nTry `fabring" << path << " --help`.\n";
-  return exit_usage;
+  return refuse(path, text);
 }
 
 int run(int argc, char** argv) {
@@ -103,6 +109,9 @@ int run(int argc, char** argv) {
       "Exit codes: 0 fine, 1 wrong results or a critical finding, 2 usage, 3 could not run.\n"
       "Example: fabring run -n 4 -- ./my_program");
   session.arguments = spelt_our_way(std::move(session.arguments), app);
+  const NamedCommand named = named_command(app, session.arguments);
+  if (const Status values = check_values(named, session.arguments); !values.ok())
+    return refuse(named.path, values.message());
   try {
     std::vector<std::string> reversed(session.arguments.rbegin(), session.arguments.rend());
     app.parse(std::move(reversed));

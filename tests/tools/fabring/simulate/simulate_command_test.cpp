@@ -233,7 +233,7 @@ TEST(Simulate, SaysWhatIsWrongWithItsUse) {
       {{"simulate", "allreduce", "--measured", "x", "--scale", "8"}, "--scale"},
       {{"simulate", "allreduce", "--seed", "2"}, "--stragglers"},
       {{"simulate", "allreduce", "--stragglers", "0.1:5", "--seed", "-1"}, "'-1' is not a whole number"},
-      {{"simulate", "allreduce", "--stragglers", "0.1:5", "--seed", ""}, "'' is not a whole number"},
+      {{"simulate", "allreduce", "--stragglers", "0.1:5", "--seed", ""}, "--seed lacks its value"},
       {{"simulate", "allreduce", "--stragglers", "0.1:5", "--seed", "18446744073709551616"}, "not a whole number"},
       {{"simulate", "allreduce", "--plot", "-"}, "name a file"},
       {{"simulate", "barrier", "--plot", "a.svg"}, "give --scale"},

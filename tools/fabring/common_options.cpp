@@ -1,11 +1,14 @@
 #include "tools/fabring/common_options.hpp"
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
 
 #include "runtime/base/log.hpp"
+#include "runtime/base/parse_value.hpp"
 #include "tools/fabring/command.hpp"
 #include "tools/fabring/option_checks.hpp"
 
@@ -20,9 +23,12 @@ void add_common_options(CLI::App& command, CommonOptions& options, const CommonH
   command.add_flag("--json", options.json, help.json);
   command.add_flag("--explain", options.explain, help.explain);
   command.add_option("--output", options.output, help.output)->type_name("FILE");
-  CLI::Option* timeout = command.add_option("--timeout", options.timeout_s, help.timeout);
-  timeout->type_name("S")->check(between(0.001, 86400.0));
-  if (options.timeout_s > 0) timeout->capture_default_str();
+  const auto take = [&options](const std::string& text) {
+    options.timeout_s = std::chrono::duration<double>(*parse_duration(text)).count();
+  };
+  CLI::Option* timeout = command.add_option_function<std::string>("--timeout", take, help.timeout);
+  timeout->type_name("TIME")->check(a_duration());
+  if (options.timeout_s > 0) timeout->default_str(fmt::format("{:g}s", options.timeout_s));
 }
 
 void add_strict(CLI::App& app, Session& session) {

@@ -27,7 +27,7 @@ std::chrono::milliseconds limit_of(const CommonOptions& options);
 /// What --help says of them.
 struct CommonHelp {
   std::string json, explain;
-  std::string timeout = "Seconds that it may take; exit code 3 when it is not done by then";
+  std::string timeout = "How long it may take (30, 500ms, 2h); exit code 3 when it is not done by then";
   std::string output = "Write to a file";
 };
 

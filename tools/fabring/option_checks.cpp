@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <charconv>
 
+#include "runtime/base/parse_value.hpp"
+
 namespace fabring::tools {
 namespace {
 
@@ -37,6 +39,14 @@ CLI::Validator above_zero() {
     const auto read = std::from_chars(text.data(), end, value);
     const bool good = read.ec == std::errc{} && read.ptr == end && value > 0;
     return good ? std::string() : fmt::format("'{}' is not a number above 0", text);
+  };
+  return {check, ""};
+}
+
+CLI::Validator a_duration() {
+  const auto check = [](const std::string& text) {
+    const auto duration = parse_duration(text);
+    return duration ? std::string() : duration.error().message();
   };
   return {check, ""};
 }

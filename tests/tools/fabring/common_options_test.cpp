@@ -20,8 +20,9 @@ namespace fabring::tests {
 namespace {
 
 using testing::HasSubstr;
+using Words = std::vector<std::string>;
 
-const std::vector<std::vector<std::string>> subcommands{
+const std::vector<Words> subcommands{
     {"run"},    {"perf"},           {"plan"},          {"simulate"},        {"topo"},           {"settings"},
     {"status"}, {"doctor", "host"}, {"doctor", "net"}, {"doctor", "bench"}, {"doctor", "hang"}, {"doctor", "explain"}};
 
@@ -32,6 +33,32 @@ TEST(CommonOptions, AreTakenByEverySubcommand) {
     for (const char* option : {"  --timeout ", "  --explain ", "  --json ", "  --output ", "  --strict "})
       EXPECT_THAT(help, HasSubstr(option)) << testing::PrintToString(words);
   }
+}
+
+TEST(CommonOptions, TheTimeIsSpeltAlikeEverywhere) {
+  for (Words words : subcommands) {
+    SCOPED_TRACE(testing::PrintToString(words));
+    const auto said_of = [&](const char* time, const Words& before, const Words& behind) {
+      Words with = words;
+      with.insert(with.end(), before.begin(), before.end());
+      with.insert(with.end(), {"--timeout", time});
+      with.insert(with.end(), behind.begin(), behind.end());
+      const auto result = run(with);
+      EXPECT_EQ(result.code, 2);
+      return result.err;
+    };
+    Words before, behind, unknown{"--no-such-option"};
+    if (words.front() == "run") before = {"-n", "1"}, behind = {"true"}, unknown = {};
+    if (words.front() == "perf") before = {"barrier"};
+    EXPECT_THAT(said_of("5x", before, behind),
+                HasSubstr(": --timeout: '5x' is not a duration: write 30, 30s, 500ms, "));
+    EXPECT_THAT(said_of("9999d", before, behind), HasSubstr(": --timeout: '9999d' is out of range: 1ms to 3650d\n"));
+    EXPECT_THAT(said_of("0", before, behind), HasSubstr(": --timeout: '0' is out of range: 1ms to 3650d\n"));
+    if (unknown.empty()) continue;
+    for (const char* time : {"30", "1.5s", "2h", "500ms"})  // what is wrong then is something else
+      EXPECT_THAT(said_of(time, before, unknown), HasSubstr("unknown option --no-such-option"));
+  }
+  EXPECT_EQ(run({"settings", "--timeout", "1m"}).code, 0);
 }
 
 TEST(CommonOptions, DoNotDisturbWhatIsDoneInTimeAndWarnsOfNothing) {

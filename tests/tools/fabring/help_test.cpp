@@ -64,8 +64,8 @@ TEST(Help, OfEveryCommandIsInWordsAndFitsATerminal) {
 
 TEST(Help, ShowsDefaultsAndLimitsBesideWhatAnOptionIs) {
   EXPECT_THAT(run({"doctor", "host", "--help"}).out,
-              HasSubstr("  --timeout S                 Seconds after which what is left counts as not checked (1.8) "
-                        "[0.001 to 86400]\n"));
+              HasSubstr("  --timeout TIME              Time after which what is left counts as not checked (1.8s)\n"));
+  EXPECT_THAT(run({"doctor", "hang", "--help"}).out, HasSubstr("count as standing still (5) [0 to 86400]\n"));
   EXPECT_THAT(run({"doctor", "explain", "--help"}).out, HasSubstr("  what CODE|LOGFILE ...       A code"));
 }
 
@@ -87,7 +87,7 @@ TEST(Help, AWrongValueIsToldWhatMayStandThere) {
   EXPECT_THAT(said({"run", "--bind", "cores", "-n", "2", "--", "true"}),
               HasSubstr("--bind: 'cores' is none of core, numa, none\n"));
   EXPECT_THAT(said({"run", "-n", "4x", "--", "true"}), HasSubstr("-n: '4x' is not a whole number from 1 to 4096\n"));
-  EXPECT_THAT(said({"doctor", "host", "--timeout", "nan"}), HasSubstr("'nan' is not a number from 0.001 to 86400\n"));
+  EXPECT_THAT(said({"doctor", "hang", "--after", "nan"}), HasSubstr("'nan' is not a number from 0 to 86400\n"));
   EXPECT_THAT(said({"doctor", "bench", "--expect", "0"}), HasSubstr("'0' is not a number above 0\n"));
 }
 

@@ -65,7 +65,7 @@ void add_report_options(CLI::App& command, ReportOptions& options, double timeou
   add_common_options(command, options,
                      {.json = "As JSON (docs/doctor.md has the schema)",
                       .explain = explain,
-                      .timeout = "Seconds after which what is left counts as not checked"});
+                      .timeout = "Time after which what is left counts as not checked"});
   command.add_flag("--strict", options.strict, "A warning is a failure too: exit code 1");
   command.add_flag("--all", options.all, "List what is fine too");
 }

@@ -148,7 +148,8 @@ void add_output_options(CLI::App& command, PerfWords& words) {
   command
       .add_option("--timeout", words.timeout,
                   "Give up ranks that do not meet, or a call, after so long (FABRING_TIMEOUT)")
-      ->type_name("S");
+      ->check(a_duration())
+      ->type_name("TIME");
   command.add_flag("--no-progress", words.no_progress, "No progress lines on stderr");
 }
 

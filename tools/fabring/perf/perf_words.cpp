@@ -148,11 +148,7 @@ Status read_time(const std::string& text, std::string_view unit, std::chrono::mi
 Status read_times(const PerfWords& words, PerfOptions& options) {
   FABRING_TRY(read_time(words.target_ms, "ms", options.target).with_prefix("--target-ms: "));
   FABRING_TRY(read_time(words.cap_s, "s", options.cap).with_prefix("--cap-s: "));
-  if (!words.timeout.empty()) {
-    std::chrono::milliseconds timeout{};
-    FABRING_TRY(read_time(words.timeout, "s", timeout).with_prefix("--timeout: "));
-    options.timeout = timeout;
-  }
+  if (!words.timeout.empty()) options.timeout = *parse_duration(words.timeout);
   if (options.kind == PerfKind::guard && options.repetitions == 0) options.repetitions = 5;
   if (options.kind == PerfKind::guard && words.target_ms.empty()) options.target = std::chrono::milliseconds(20);
   return {};

@@ -137,7 +137,7 @@ void add_status(CLI::App& app, Session& session) {
   add_common_options(*command, *options,
                      {.json = "As JSON",
                       .explain = "Also who was asked about which ranks, and how (with --json on stderr)",
-                      .timeout = "Seconds to wait for answers at most"});
+                      .timeout = "Time to wait for answers at most"});
   command->footer(
       "Asks the ranks of this host that run as the same user, and through them those of other hosts; in a container,\n"
       "run it inside. `fabring doctor hang` says what is wrong. FABRING_STATUS=no makes a rank answer nobody.\n"

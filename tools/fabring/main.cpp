@@ -2,6 +2,8 @@
 // into a sentence with the nearest option and exit code 2.
 
 #include <fcntl.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -52,6 +54,16 @@ std::vector<std::string> subcommands(const CLI::App& app) {
   return names;
 }
 
+// "; doctor net has it": of a part of doctor, which may be meant without being named.
+std::string who_has(const CLI::App& part, const std::string& argument) {
+  std::vector<std::string> others;
+  for (const CLI::App* other : part.get_parent()->get_subcommands([](const CLI::App*) { return true; }))
+    if (other->get_option_no_throw(argument.substr(0, argument.find('='))) != nullptr)
+      others.push_back(part.get_parent()->get_name() + " " + other->get_name());
+  if (others.empty()) return {};
+  return fmt::format("; {} {} it", fmt::join(others, " and "), others.size() == 1 ? "has" : "have");
+}
+
 // `path`: " doctor net".
 int refuse(const std::string& path, const std::string& text) {
   std::cerr << "fabring" << path << ": " << text << "\nTry `fabring" << path << " --help`.\n";
@@ -75,7 +87,7 @@ int usage_error(const CLI::App& app, const Session& session, const CLI::ParseErr
   } else if (depth > 0) {
     for (const std::string& argument : active->remaining())
       if (argument.size() > 1 && argument[0] == '-') {
-        text = unknown_option(*active, argument);
+        text = unknown_option(*active, argument) + (depth > 1 ? who_has(*active, argument) : "");
         break;
       }
   }
@@ -88,7 +100,6 @@ int run(int argc, char** argv) {
   const auto dashes = std::find(words.begin(), words.end(), "--");
   session.arguments.assign(words.begin(), dashes);
   if (dashes != words.end()) session.command.assign(dashes + 1, words.end());
-  name_the_part_of_doctor(session.arguments, session.command);
 
   CLI::App app("Fabring: collective communication on libfabric, without MPI", "fabring");
   app.formatter(std::make_shared<HelpText>());
@@ -108,6 +119,7 @@ int run(int argc, char** argv) {
   app.footer(
       "Exit codes: 0 fine, 1 wrong results or a critical finding, 2 usage, 3 could not run.\n"
       "Example: fabring run -n 4 -- ./my_program");
+  name_the_part_of_doctor(session.arguments, session.command, app);
   session.arguments = spelt_our_way(std::move(session.arguments), app);
   const NamedCommand named = named_command(app, session.arguments);
   if (const Status values = check_values(named, session.arguments); !values.ok())

@@ -175,5 +175,23 @@ TEST(DoctorCommand, MistypedPartsAndOptionsAreNamed) {
   EXPECT_THAT(run({"doctor", "--help"}).out, HasSubstr("explain"));
 }
 
+TEST(DoctorCommand, APartMayBeNamedBehindTheOptions) {
+  const auto net = run({"doctor", "--json", "--timeout", "60", "net", "-n", "2"});
+  EXPECT_EQ(nlohmann::json::parse(net.out)["part"], "net") << net.err;
+  const auto explained = run({"doctor", "--json", "explain", "-61"});
+  EXPECT_EQ(explained.out, run({"doctor", "explain", "-61", "--json"}).out) << explained.err;
+  const auto none = run({"doctor", "--strict", "nett"});
+  EXPECT_EQ(none.code, 2);
+  EXPECT_THAT(none.err, HasSubstr("'nett' is not a subcommand; did you mean 'net'?"));
+}
+
+TEST(DoctorCommand, AnOptionOfAnotherPartIsToldWhose) {
+  const auto result = run({"doctor", "-n", "2"});
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.err, HasSubstr("fabring doctor host: unknown option -n; doctor net and doctor bench have it\n"));
+  EXPECT_THAT(run({"doctor", "--help"}).out,
+              HasSubstr("--json, --explain, --strict, --output FILE and --timeout TIME"));
+}
+
 }  // namespace
 }  // namespace fabring::tests

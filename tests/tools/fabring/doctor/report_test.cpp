@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -94,15 +95,23 @@ TEST(DoctorReport, NothingCheckedIsNotFine) {
   EXPECT_EQ(report_json(cut_short)["verdict"], "incomplete");
 }
 
+// As main() does it.
+void name_the_part(std::vector<std::string>& arguments, std::vector<std::string>& command) {
+  CLI::App app;
+  Session session;
+  add_doctor(app, session);
+  name_the_part_of_doctor(arguments, command, app);
+}
+
 std::vector<std::string> named(std::vector<std::string> arguments) {
   std::vector<std::string> command;
-  name_the_part_of_doctor(arguments, command);
+  name_the_part(arguments, command);
   return arguments;
 }
 
 TEST(Doctor, WhatStandsBehindDashesIsToBeExplainedToo) {
   std::vector<std::string> arguments{"doctor", "explain"}, command{"-111", "--x"};
-  name_the_part_of_doctor(arguments, command);
+  name_the_part(arguments, command);
   EXPECT_THAT(arguments, ElementsAre("doctor", "explain", " -111", " --x"));
   EXPECT_TRUE(command.empty());
 }
@@ -112,6 +121,9 @@ TEST(Doctor, WithoutAPartTheHostIsMeant) {
   EXPECT_THAT(named({"doctor", "--json"}), ElementsAre("doctor", "host", "--json"));
   EXPECT_THAT(named({"doctor", "net"}), ElementsAre("doctor", "net"));
   EXPECT_THAT(named({"doctor", "--help"}), ElementsAre("doctor", "--help"));
+  EXPECT_THAT(named({"doctor", "--timeout", "5", "--json", "net", "-n", "2"}),
+              ElementsAre("doctor", "net", "--timeout", "5", "--json", "-n", "2"));
+  EXPECT_THAT(named({"doctor", "--expect", "net"}), ElementsAre("doctor", "host", "--expect", "net"));
   EXPECT_THAT(named({"perf"}), ElementsAre("perf"));
 }
 

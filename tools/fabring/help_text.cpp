@@ -18,6 +18,13 @@ std::string HelpText::make_help(const CLI::App* app, std::string name, CLI::AppF
   return text;
 }
 
+// What follows -- is no option and no positional of ours, so that CLI11 knows nothing of it.
+std::string HelpText::make_usage(const CLI::App* app, std::string name) const {
+  std::string text = Formatter::make_usage(app, std::move(name));
+  if (app->get_prefix_command()) text.insert(text.find_last_not_of('\n') + 1, " -- CMD ...");
+  return text;
+}
+
 std::string HelpText::make_option(const CLI::Option* option, bool is_positional) const {
   std::string head = "  " + make_option_name(option, is_positional), limits;
   if (option->get_type_size() != 0) {  // no flag: "NAME:[LOW to HIGH]", or without limits "NAME"

@@ -69,6 +69,11 @@ TEST(Help, ShowsDefaultsAndLimitsBesideWhatAnOptionIs) {
   EXPECT_THAT(run({"doctor", "explain", "--help"}).out, HasSubstr("  what CODE|LOGFILE ...       A code"));
 }
 
+TEST(Help, ShowsWhereTheProgramOfAJobStands) {
+  EXPECT_THAT(run({"run", "--help"}).out, HasSubstr("Usage: fabring run [OPTIONS] -- CMD ...\n"));
+  EXPECT_THAT(run({"perf", "--help"}).out, Not(HasSubstr("CMD")));
+}
+
 TEST(Help, IsAlsoAWord) {
   EXPECT_EQ(run({"help"}).out, run({"--help"}).out);
   EXPECT_EQ(run({"help", "doctor", "net"}).out, run({"doctor", "net", "--help"}).out);

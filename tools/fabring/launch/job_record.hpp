@@ -29,7 +29,7 @@ struct JobRecord {
   int attempts = 0;                              ///< with --restarts; the rest is of the last one
   std::vector<std::optional<RecordedEnd>> ends;  ///< by rank; nothing: its end is not known, or it was not started
   std::optional<FirstFailure> first;
-  std::string error;  ///< why there was no job, or not all of it; empty: there was
+  std::string error;  ///< why there was no job, or why it ended where `first` is not the cause
 };
 
 /// One line of JSON. `hosts`: who has which ranks. `code`: of the job, or why it could not run.

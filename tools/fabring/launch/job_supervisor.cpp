@@ -110,17 +110,21 @@ void JobSupervisor::pass_on(int number) {
 
 void JobSupervisor::output_lost(int error) {
   // Nobody reads it any more (`| head`): end as a program in a pipe does, and the ranks with us.
-  if (error == EPIPE) return give_up(128 + SIGPIPE);
-  const std::string why = error == EBADF ? "stdout or stderr is closed" : std::generic_category().message(error);
-  options_.say(fmt::format("what the ranks print cannot be written: {}{}", why,
-                           running_ == 0 ? "" : fmt::format("; killing {} of {} ranks", running_, ended_.size())));
-  give_up(3);
+  if (error == EPIPE) return give_up(128 + SIGPIPE, "nobody reads what the ranks print any more");
+  const std::string why =
+      "what the ranks print cannot be written: " +
+      (error == EBADF ? std::string("stdout or stderr is closed") : std::generic_category().message(error));
+  options_.say(why + (running_ == 0 ? "" : fmt::format("; killing {} of {} ranks", running_, ended_.size())));
+  give_up(3, why);
 }
 
-void JobSupervisor::give_up(int code) {
+void JobSupervisor::give_up(int code, const std::string& why) {
   pronounce_what_waits();
   given_up_ = true;
-  if (code_ == 0) code_ = code;
+  if (code_ == 0) {
+    code_ = code;
+    why_ = why;
+  }
   options_.signal_all(SIGKILL);
 }
 
@@ -135,7 +139,8 @@ void JobSupervisor::end_when_time_is_up(Time now) {
   pronounce_what_waits();
   if (code_ == 0) {
     code_ = exit_timed_out;
-    options_.say(std::string(says_time_is_up));
+    why_ = says_time_is_up;
+    options_.say(why_);
   }
   if (!termed_) deadline_ = now;
 }

@@ -51,7 +51,7 @@ class JobSupervisor {
   /// What the ranks print goes nowhere any more, as errno says: all are killed.
   void output_lost(int error);
   /// The job makes no sense any more: all are killed.
-  void give_up(int code);
+  void give_up(int code, const std::string& why = {});
   void act_on_deadlines(Time now);
 
   std::optional<Time> deadline() const;
@@ -63,6 +63,8 @@ class JobSupervisor {
   /// How ranks have ended so far, and who is named as the first.
   const std::vector<std::optional<RecordedEnd>>& ends() const { return ends_; }
   const std::optional<FirstFailure>& first() const { return first_; }
+  /// Why the job ended where neither a rank nor a host was the cause; empty: one was, or it ended well.
+  const std::string& why() const { return why_; }
   /// By a signal; it is a rank.
   bool first_was_killed() const;
   int code() const { return code_; }  ///< of the first bad end; 0: none is known so far
@@ -95,6 +97,7 @@ class JobSupervisor {
   bool given_up_ = false;
   int interrupts_ = 0;
   int code_ = 0;
+  std::string why_;
 };
 
 }  // namespace fabring::tools

@@ -143,6 +143,7 @@ void record_ends(const JobOptions& options, const JobSupervisor& supervisor) {
   if (options.record == nullptr) return;
   options.record->ends = supervisor.ends();
   options.record->first = supervisor.first();
+  if (options.record->error.empty()) options.record->error = supervisor.why();
 }
 
 std::string random_job_id() {

@@ -168,5 +168,22 @@ TEST(Run, AJobOfAgentsWhoseTimeIsUpIsTerminatedToo) {
   EXPECT_THAT(result.err, HasSubstr("the time is up (--timeout)"));
 }
 
+// What ended it is no rank and no host.
+TEST(Run, TheReportOfAJobWhoseTimeIsUpSaysSo) {
+  for (const std::vector<std::string>& here : {std::vector<std::string>{"-n", "2"}, {"--hosts", "localhost:2"}}) {
+    std::vector<std::string> words{"run", "--json", "--timeout", "2s"};
+    words.insert(words.end(), here.begin(), here.end());
+    words.insert(words.end(), {"--", "sleep", "60"});
+    const auto result = run(words);
+    EXPECT_EQ(result.code, 124) << result.err;
+    const auto report = nlohmann::json::parse(lines(result.out).back());
+    EXPECT_EQ(report["exit_code"], 124) << here.front();
+    EXPECT_EQ(report["error"], "the time is up (--timeout)") << here.front();
+    EXPECT_EQ(report["first_failure"], nullptr) << here.front();
+  }
+  const auto own = run({"run", "-n", "1", "--json", "--timeout", "1h", "--", "sh", "-c", "exit 124"});
+  EXPECT_EQ(nlohmann::json::parse(lines(own.out).back())["error"], "") << "it was the rank's own";
+}
+
 }  // namespace
 }  // namespace fabring::tests

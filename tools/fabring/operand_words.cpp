@@ -10,6 +10,8 @@
 #include "collectives/algorithms.hpp"
 #include "runtime/base/nearest_name.hpp"
 #include "runtime/base/settings.hpp"
+#include "runtime/base/whole_file.hpp"
+#include "runtime/startup/machine_file.hpp"
 #include "tools/fabring/command.hpp"
 
 namespace fabring::tools {
@@ -67,6 +69,16 @@ Result<Config> read_as_setting(std::string_view setting, std::string_view option
 
 Status no_such_algorithm(std::string_view given, Collective collective) {
   std::vector<std::string_view> known{"auto"};
+Result<Machine> read_priced_machine(const std::string& text) {
+  auto machine = read_machine(text, "--machine");
+  // Without either it is more likely a name that was mistyped.
+  const bool is_path = text.find('/') != std::string::npos || text.ends_with(".json");
+  if (machine || !is_path) return machine;
+  const auto file = read_whole_file(text, 1);
+  if (file || file.error().code() != ErrorCode::unavailable) return machine;
+  return Status(ErrorCode::unavailable, fmt::format("--machine {}: {}", text, file.error().message()));
+}
+
   for (const Algorithm each : all_algorithms())
     if (has_algorithm(collective, each)) known.push_back(name(each));
   return wrong_argument(fmt::format("--algorithm '{}' is not one that {} has: {}{}", given, name(collective),

@@ -1,6 +1,7 @@
 // What people call an operation by is read in one place: a slip gets the same answer from every subcommand.
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -53,4 +54,29 @@ TEST(OperandWords, ThatAreASettingsTooAreReadAsThatReadsThem) {
 }
 
 }  // namespace
+// Nothing is wrong with the words: what they name is not there.
+TEST(OperandWords, ThatNameAFileWhichCannotBeReadAreNoWrongUse) {
+  const std::vector<std::vector<std::string>> commands{
+      {"run", "--hostfile", "/no/such.json", "--", "true"},
+      {"run", "-n", "1", "--chdir", "/no/such.json", "--", "true"},
+      {"plan", "allreduce", "-n", "2", "--machine", "/no/such.json"},
+      {"plan", "--load", "/no/such.json"},
+      {"simulate", "allreduce", "--nodes", "2", "--machine", "/no/such.json"},
+      {"simulate", "allreduce", "--measured", "/no/such.json"},
+      {"perf", "allreduce", "-n", "2", "--plan", "/no/such.json"},
+      {"topo", "--input", "/no/such.json"}};
+  for (const auto& words : commands) {
+    const auto result = run(words);
+    EXPECT_EQ(result.code, 3) << testing::PrintToString(words);
+    const std::string& option = *(std::ranges::find(words, "/no/such.json") - 1);
+    EXPECT_THAT(result.err, testing::AllOf(HasSubstr(option), HasSubstr("/no/such.json"), HasSubstr("No such file")))
+        << testing::PrintToString(words);
+  }
+  const auto folder = run({"plan", "allreduce", "-n", "2", "--machine", testing::TempDir()});
+  EXPECT_EQ(folder.code, 3) << folder.err;
+  const auto mistyped = run({"plan", "allreduce", "-n", "2", "--machine", "efa-40"});
+  EXPECT_EQ(mistyped.code, 2);
+  EXPECT_THAT(mistyped.err, HasSubstr("did you mean 'efa-400'?"));
+}
+
 }  // namespace fabring::tests

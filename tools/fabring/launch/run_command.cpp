@@ -79,11 +79,12 @@ Result<std::vector<HostSlots>> read_hosts(const RunOptions& options) {
   }
   constexpr std::size_t most_bytes = 16u << 20;
   const auto text = read_whole_file(options.hostfile, most_bytes);
-  if (!text) return wrong_argument(fmt::format("--hostfile {}: {}", options.hostfile, text.error().message()));
+  if (!text) return text.error().with_prefix(fmt::format("--hostfile {}: ", options.hostfile));
   return parse_hostfile(*text, options.hostfile);
 }
 
-// What the words on the command line mean for a job on several hosts. Errors are the user's.
+// What the words on the command line mean for a job on several hosts. Errors: unavailable, the file of the hosts cannot
+// be read; else they are the user's.
 Status understand_hosts(RunOptions& options, const Environment& environment) {
   auto hosts = read_hosts(options);
   if (!hosts) return hosts.error();
@@ -136,7 +137,8 @@ int run_here(RunOptions& options, Environment environment) {
     if (auto path = std::filesystem::absolute(file->second, error); !error) file->second = path.string();
   }
   if (!options.several.directory.empty() && ::chdir(options.several.directory.c_str()) != 0)
-    return usage(fmt::format("--chdir: cannot enter '{}': {}", options.several.directory, std::strerror(errno)));
+    return finish(Status(ErrorCode::unavailable, fmt::format("--chdir: cannot enter '{}': {}",
+                                                             options.several.directory, std::strerror(errno))));
   return run_and_report(options, {{host_name(), 0, options.job.ranks}},
                         [&] { return run_local_job(options.job, environment); });
 }
@@ -188,7 +190,8 @@ int run(RunOptions& options, const CLI::App& app, Session& session) {
     options.job.job_id = id->second;
   const bool several = !options.hosts.empty() || !options.hostfile.empty();
   if (several) {
-    if (Status status = understand_hosts(options, environment); !status) return usage(status.message());
+    if (Status status = understand_hosts(options, environment); !status)
+      return status.code() == ErrorCode::unavailable ? finish(status) : usage(status.message());
   } else {
     if (options.ranks == 0) return usage("how many ranks? -n 4, or --hosts a:4,b:4");
     if (const std::string unused = only_for_hosts(options); !unused.empty())

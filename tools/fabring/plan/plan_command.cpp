@@ -18,7 +18,6 @@
 #include "collectives/prove.hpp"
 #include "runtime/base/parse_value.hpp"
 #include "runtime/base/whole_file.hpp"
-#include "runtime/startup/machine_file.hpp"
 #include "simulation/schedule.hpp"
 #include "tools/fabring/command.hpp"
 #include "tools/fabring/common_options.hpp"
@@ -125,7 +124,7 @@ Result<World> make_world(const PlanOptions& options) {
   if (options.root != 0 && !has_root(*collective)) return wrong_argument(options.collective + " has no --root");
   if (Status status = read_operands(options, world); !status) return status;
   if (*collective == Collective::barrier) world.count = 0;  // it has no elements
-  const auto machine = read_machine(options.machine, "--machine");
+  const auto machine = read_priced_machine(options.machine);
   if (!machine) return machine.error();
   const auto choice = choose(options, *collective, world, *machine);
   if (!choice) return choice.error();

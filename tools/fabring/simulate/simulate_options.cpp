@@ -7,7 +7,6 @@
 
 #include "runtime/base/nearest_name.hpp"
 #include "runtime/base/parse_value.hpp"
-#include "runtime/startup/machine_file.hpp"
 #include "tools/fabring/operand_words.hpp"
 
 namespace fabring::tools {
@@ -58,7 +57,7 @@ Result<SimulatedWorlds> understand(const SimulateOptions& options) {
   const auto collective = read_collective(options.collective.empty() ? "allreduce" : options.collective);
   if (!collective) return collective.error();
   wanted.forecast.collective = *collective;
-  auto machine = read_machine(options.machine, "--machine");
+  auto machine = read_priced_machine(options.machine);
   if (!machine) return machine.error();
   wanted.forecast.machine = *machine;
   auto algorithms = read_algorithms(options.algorithm, *collective);

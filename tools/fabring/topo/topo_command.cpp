@@ -28,7 +28,7 @@ Status show(const TopoOptions& options) {
   FABRING_TRY(picture.open(options.svg, "--svg"));
   if (!options.save.empty()) FABRING_TRY(record_topology(options.save).with_prefix("--save "));
   auto topology = options.input.empty() ? discover_topology() : read_topology(options.input);
-  if (!topology) return topology.error();
+  if (!topology) return options.input.empty() ? topology.error() : topology.error().with_prefix("--input ");
   if (!options.svg.empty()) picture.write(topology_picture(*topology));
   const std::string why = options.explain ? topology_reasons(*topology) : "";
   out.write(options.json

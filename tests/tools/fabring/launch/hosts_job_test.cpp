@@ -375,7 +375,6 @@ TEST_F(Hosts, SayWhatIsWrongWithTheirUse) {
   const std::pair<std::vector<std::string>, const char*> cases[] = {
       {{"--hosts", "a:0"}, "--hosts: 'a:0'"},
       {{"--hosts", "a:2,b", "-n", "5"}, "5 ranks, but only 3 slots"},
-      {{"--hostfile", "/no/such/file"}, "--hostfile /no/such/file: cannot be read: No such file"},
       {{"--hosts", "a", "--hostfile", "f"}, "--hosts"},
       {{"--hosts", "a", "--ssh", "ssh 'x"}, "--ssh"},
       {{"--hosts", "a", "-x", "FABRING_TEST_NOT_SET"}, "is not set here"},

@@ -164,7 +164,7 @@ TEST(Run, TheLimitOnOpenFilesIsRaisedForTheLauncherNotForItsRanks) {
 
 TEST(Run, AListOfHostsThatIsAFolderIsNamed) {
   const auto result = run({"run", "--hostfile", testing::TempDir(), "--", "true"});
-  EXPECT_EQ(result.code, 2);
+  EXPECT_EQ(result.code, 3);
   EXPECT_THAT(result.err, AllOf(HasSubstr(testing::TempDir()), HasSubstr("Is a directory")));
 }
 

@@ -131,6 +131,8 @@ std::string looked_for(const std::vector<SettingRow>& rows, const Status& launch
 }
 
 int run(const SettingsOptions& options) {
+  if (options.markdown && options.json)
+    return wrong_usage("settings", "--markdown and --json are two formats: take one\nTry `fabring settings --help`.");
   Output out;
   Status launch;
   std::vector<std::string> problems;

@@ -128,6 +128,13 @@ TEST(SettingsCommand, PrintsTheTableForTheDocumentation) {
   EXPECT_EQ(result.err, "");
 }
 
+TEST(SettingsCommand, HasOneFormatAtATime) {
+  const auto result = run({"settings", "--markdown", "--json"});
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.err, HasSubstr("--markdown and --json are two formats"));
+  EXPECT_EQ(result.out, "");
+}
+
 TEST(SettingsCommand, AnOutputThatCannotBeWrittenIsAnError) {
   const auto result = run({"settings", "--output", "/no/such/folder/x"});
   EXPECT_EQ(result.code, 3);

@@ -91,6 +91,8 @@ Status read_wire_type(const PerfWords& words, PerfOptions& options) {
 }
 
 // Options that a kind of measurement has no use for are refused: what they asked for would be believed of its figures.
+// What only a collective has no use for (a root, an operation, a type) is taken: a script that measures them all gives
+// all the same, and the rows say "none".
 Status refuse_unused(const PerfWords& words) {
   const PerfKind kind = words.options.kind;
   struct Unused {
@@ -113,6 +115,17 @@ Status refuse_unused(const PerfWords& words) {
     for (const char* const option : each.options)
       if (each.kind == kind && words.command->count(option) > 0)
         return wrong_argument(fmt::format("{} would do nothing: {}; leave it out", option, each.why));
+  if (!words.sizes.empty())
+    for (const char* const option : {"-b", "-e", "-f"})
+      if (words.command->count(option) > 0)
+        return wrong_argument(
+            fmt::format("{} would do nothing: --sizes names the sizes; leave out one of them", option));
+  if (words.options.repetitions > 0 && words.command->count("-i") > 0)
+    return wrong_argument(
+        "-i would do nothing: --target-ms says how long a repetition of --reps is; leave out one of them");
+  if (words.command->count("--json") > 0 && words.command->count("--format") > 0 &&
+      words.command->get_option("--format")->as<std::string>() != "json")
+    return wrong_argument("--json is --format json: take one");
   for (const char* const option : {"--target-ms", "--cap-s"})
     if (kind != PerfKind::guard && words.options.repetitions == 0 && words.command->count(option) > 0)
       return wrong_argument(fmt::format("{} is for repetitions: give --reps, or leave it out", option));

@@ -10,11 +10,23 @@
 
 #include "runtime/base/named_thread.hpp"
 #include "tools/fabring/command.hpp"
+#include "tools/fabring/common_options.hpp"
 #include "tools/fabring/launch/local_job.hpp"
+#include "tools/fabring/launch/place_note.hpp"
 #include "tools/fabring/launch/rank_group.hpp"
 #include "tools/fabring/launch/reserved_port.hpp"
 
 namespace fabring::tools {
+namespace {
+
+// Before anything is started.
+void tell_of_the_environment(const std::string& name, const Environment& environment) {
+  if (const std::string jobs = warning_of_jobs_in_a_job(environment); !jobs.empty()) warn(name, jobs);
+  if (environment.contains(std::string(mark_of_place))) return;  // it is the job's around this one
+  if (const std::string note = place_note(environment); !note.empty()) complain(name, note);
+}
+
+}  // namespace
 
 Result<int> run_own_ranks(const std::vector<std::string>& arguments, int ranks, const std::string& name, int nodes) {
   std::string self(4096, '\0');
@@ -35,11 +47,14 @@ Result<int> run_own_ranks(const std::vector<std::string>& arguments, int ranks, 
       job.command.push_back(argument);
     }
   }
-  return run_local_job(job, process_environment());
+  const Environment environment = process_environment();
+  tell_of_the_environment(name, environment);
+  return run_local_job(job, environment);
 }
 
 Result<int> run_own_ranks_as_threads(const std::function<int(const Environment& environment)>& rank, int ranks,
                                      const std::string& name, int nodes) {
+  tell_of_the_environment(name, process_environment());
   const auto port = reserve_port(PortScope::loopback);
   if (!port) return port.error();
   const std::string job_id = random_job_id();

@@ -15,10 +15,6 @@ constexpr std::size_t polled_entries = 3;  // of each rank
 
 constexpr std::size_t most_read = 65536;
 
-// Says to `import fabring.torch` whom set_place() named, this process or one above it. Not FABRING_...: those are
-// settings, and one that is none is refused.
-constexpr const char* mark = "_FABRING_RUN";
-
 // What torchrun, and who speaks its names, says of a rank. Not by their beginnings: others of these are a program's
 // own, or settings for a torchrun below.
 constexpr std::string_view named_by_torchrun[] = {
@@ -69,7 +65,7 @@ void set_place(const RankPlace& place, Environment& environment) {
   // further in, and count.
   for (const std::string_view name : named_by_torchrun)
     if (const auto at = environment.find(name); at != environment.end()) environment.erase(at);
-  environment[mark] = fmt::format("{}/{}", place.rank, place.world_size);
+  environment[std::string(mark_of_place)] = fmt::format("{}/{}", place.rank, place.world_size);
   environment["FABRING_RANK"] = std::to_string(place.rank);
   environment["FABRING_LOCAL_RANK"] = std::to_string(place.local_rank);
   environment["FABRING_WORLD_SIZE"] = std::to_string(place.world_size);

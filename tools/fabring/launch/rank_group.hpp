@@ -26,6 +26,10 @@ class RankEvents {
   ~RankEvents() = default;
 };
 
+/// The variable that says to `import fabring.torch` whom set_place() named ("0/2"), this process or one above it. Not
+/// FABRING_...: those are settings, and one that is none is refused.
+inline constexpr std::string_view mark_of_place = "_FABRING_RUN";
+
 /// Where a rank stands in its job; becomes its environment.
 struct RankPlace {
   int rank = 0, local_rank = 0, world_size = 1;

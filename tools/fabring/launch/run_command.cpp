@@ -1,7 +1,6 @@
 // `fabring run`: starts ranks, here or on several hosts.
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -23,6 +22,7 @@
 #include "tools/fabring/launch/hosts_job.hpp"
 #include "tools/fabring/launch/job_record.hpp"
 #include "tools/fabring/launch/local_job.hpp"
+#include "tools/fabring/launch/place_note.hpp"
 #include "tools/fabring/launch/remote_shell.hpp"
 #include "tools/fabring/option_checks.hpp"
 #include "tools/fabring/output.hpp"
@@ -141,17 +141,6 @@ int run_here(RunOptions& options, Environment environment) {
                                                              options.several.directory, std::strerror(errno))));
   return run_and_report(options, {{host_name(), 0, options.job.ranks}},
                         [&] { return run_local_job(options.job, environment); });
-}
-
-// Who starts ranks says which they are and where they meet, whatever the environment says; empty: it says nothing.
-std::string place_note(const Environment& environment) {
-  std::vector<std::string_view> passed_over;
-  for (const std::string_view name :
-       {"FABRING_RANK", "FABRING_WORLD_SIZE", "FABRING_MASTER_ADDR", "FABRING_MASTER_PORT"})
-    if (environment.contains(std::string(name))) passed_over.push_back(name);
-  if (passed_over.empty()) return {};
-  return fmt::format("note: {} of the environment {} not passed on: every rank gets this job's own",
-                     fmt::join(passed_over, ", "), passed_over.size() == 1 ? "is" : "are");
 }
 
 // An option that means nothing to a job on this host alone; empty: none was given.

@@ -30,6 +30,29 @@ std::string free_port() {
   return std::to_string(ntohs(address.sin_port));
 }
 
+TEST(PerfRun, APlaceInTheEnvironmentIsNotThatOfRanksItStarts) {
+  for (const char* transport : {"tcp", "inproc"}) {
+    const auto result = run({"perf", "barrier", "-n", "2", "--transport", transport, "-i", "1", "-w", "0"},
+                            {{"FABRING_RANK", "7"}, {"FABRING_LOCAL_RANK", "-1"}});
+    EXPECT_EQ(result.code, 0) << result.err;
+    EXPECT_THAT(result.err, HasSubstr("fabring perf: note: FABRING_RANK, FABRING_LOCAL_RANK of the environment are not "
+                                      "passed on: every rank gets this job's own\n"));
+  }
+}
+
+TEST(PerfRun, EveryRankOfAJobThatStartsRanksIsAJobOfItsOwn) {
+  const std::vector<std::string> perf{FABRING_CLI, "perf", "barrier", "-n", "2", "-i", "1", "-w", "0"};
+  const auto in_a_job_of = [&](const char* ranks) {
+    std::vector<std::string> words{"run", "-n", ranks, "--"};
+    words.insert(words.end(), perf.begin(), perf.end());
+    const auto result = run(words);
+    EXPECT_EQ(result.code, 0) << result.err;
+    return result.err;
+  };
+  EXPECT_THAT(in_a_job_of("2"), HasSubstr("fabring perf: warning: this is a rank of a job of 2, and with -n each"));
+  EXPECT_THAT(in_a_job_of("1"), testing::AllOf(testing::Not(HasSubstr("warning")), testing::Not(HasSubstr("note"))));
+}
+
 // Rank 1 dies when rank 0 has begun to write.
 TEST(PerfRun, WhatIsWrittenOfAJobThatLosesARankIsStillJson) {
   const std::string pid_file = testing::TempDir() + "fabring-rank-1-" + std::to_string(::getpid());

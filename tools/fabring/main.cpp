@@ -70,28 +70,35 @@ int refuse(const std::string& path, const std::string& text) {
   return exit_usage;
 }
 
-int usage_error(const CLI::App& app, const Session& session, const CLI::ParseError& error) {
-  const CLI::App* active = &app;
-  std::string path;
-  std::size_t depth = 0;
-  while (!active->get_subcommands().empty()) {
-    active = active->get_subcommands().front();
-    path += " " + active->get_name();
-    ++depth;
-  }
+// A word where a subcommand is expected; `command` has some.
+int no_such_subcommand(const NamedCommand& named, const std::string& word) {
+  const std::vector<std::string> names = subcommands(*named.command);
+  return refuse(named.path, fmt::format("'{}' is not a subcommand{} (known: {})", word, suggestion(word, names),
+                                        fmt::join(names, ", ")));
+}
+
+// "'extra' is one word too many: perf takes COLLECTIVE and options".
+std::string one_too_many(const CLI::App& command, const std::string& word) {
+  std::string taken;
+  for (const CLI::Option* one : command.get_options([](const CLI::Option* any) { return any->get_positional(); }))
+    taken += one->get_type_name() + " and ";
+  return fmt::format("'{}' is one word too many: {} takes {}", word, command.get_name(),
+                     taken.empty() ? "options only" : taken + "options");
+}
+
+int usage_error(const NamedCommand& named, const CLI::ParseError& error) {
+  const CLI::App& command = *named.command;
   std::string text = error.what();
-  const std::vector<std::string> names = subcommands(*active);
-  const std::string first = session.arguments.size() > depth ? session.arguments[depth] : "";
-  if (!names.empty() && !first.empty() && first[0] != '-') {
-    text = "'" + first + "' is not a subcommand" + suggestion(first, names);
-  } else if (depth > 0) {
-    for (const std::string& argument : active->remaining())
-      if (argument.size() > 1 && argument[0] == '-') {
-        text = unknown_option(*active, argument) + (depth > 1 ? who_has(*active, argument) : "");
-        break;
-      }
-  }
-  return refuse(path, text);
+  if (named.words == 0) return refuse(named.path, text);
+  const std::vector<std::string> remaining = command.remaining();
+  const auto option = std::find_if(remaining.begin(), remaining.end(), [](const std::string& argument) {
+    return argument.size() > 1 && argument[0] == '-';
+  });
+  if (option != remaining.end())
+    text = unknown_option(command, *option) + (named.words > 1 ? who_has(command, *option) : "");
+  else if (!remaining.empty() && dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr)
+    text = one_too_many(command, remaining.front());
+  return refuse(named.path, text);
 }
 
 int run(int argc, char** argv) {
@@ -122,6 +129,9 @@ int run(int argc, char** argv) {
   name_the_part_of_doctor(session.arguments, session.command, app);
   session.arguments = spelt_our_way(std::move(session.arguments), app);
   const NamedCommand named = named_command(app, session.arguments);
+  if (named.words < session.arguments.size() && !subcommands(*named.command).empty())
+    if (const std::string& word = session.arguments[named.words]; !word.starts_with('-'))
+      return no_such_subcommand(named, word);
   if (const Status values = check_values(named, session.arguments); !values.ok())
     return refuse(named.path, values.message());
   try {
@@ -133,7 +143,7 @@ int run(int argc, char** argv) {
     std::cerr << "fabring: stdout: cannot write: " << std::strerror(errno) << '\n';
     return exit_could_not_run;
   } catch (const CLI::ParseError& error) {
-    return usage_error(app, session, error);
+    return usage_error(named, error);
   }
   apply_strict(session);
   return session.exit_code;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 
 #include "runtime/base/parse_value.hpp"
 
@@ -32,13 +33,13 @@ CLI::Validator between(std::int64_t low, std::int64_t high) { return within(low,
 
 CLI::Validator between(double low, double high) { return within(low, high, "a number"); }
 
-CLI::Validator above_zero() {
-  const auto check = [](const std::string& text) {
+CLI::Validator above(double low) {
+  const auto check = [low](const std::string& text) {
     double value = 0;
     const char* end = text.data() + text.size();
     const auto read = std::from_chars(text.data(), end, value);
-    const bool good = read.ec == std::errc{} && read.ptr == end && value > 0;
-    return good ? std::string() : fmt::format("'{}' is not a number above 0", text);
+    const bool good = read.ec == std::errc{} && read.ptr == end && value > low && std::isfinite(value);
+    return good ? std::string() : fmt::format("'{}' is not a number above {:g}", text, low);
   };
   return {check, ""};
 }

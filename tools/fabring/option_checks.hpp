@@ -15,7 +15,8 @@ CLI::Validator between(int low, int high);
 CLI::Validator between(std::int64_t low, std::int64_t high);
 /// A number within these limits, which --help shows.
 CLI::Validator between(double low, double high);
-CLI::Validator above_zero();
+/// A number above this one.
+CLI::Validator above(double low);
 /// A time as settings have it: 30, 30s, 500ms, 5m, 2h.
 CLI::Validator a_duration();
 /// One of these words; the option's description says what they mean.

@@ -91,5 +91,18 @@ TEST(CommandWords, WhatOnlyLooksLikeAnOptionIsAValue) {
   EXPECT_EQ(run({"run", "-n", "1", "--binding-args", "--bind-to socket", "echo", "ran"}).out, "ran\n");
 }
 
+TEST(CommandWords, OneTooManyIsToldWhatMayStandThere) {
+  expect_refused({"perf"}, {"allreduce", "extra"}, "'extra' is one word too many: perf takes COLLECTIVE and options\n");
+  expect_refused({"topo"}, {"extra"}, "'extra' is one word too many: topo takes options only\n");
+  expect_refused({"doctor"}, {"hang", "job", "extra"}, "'extra' is one word too many: hang takes JOB and options\n");
+  expect_refused({"doctor"}, {"explain"}, "fabring doctor explain: explain what? A code (4126, peer_lost), a message");
+}
+
+TEST(CommandWords, RanksMayBeAttachedAsElsewhere) {
+  EXPECT_EQ(run({"run", "-np2", "echo", "-np3"}).out, "-np3\n-np3\n");
+  expect_refused({"run"}, {"-npx", "true"}, "'px' is not a whole number");
+  expect_refused({"run"}, {"--hosts", "a", "-n", "2", "true"}, "2 ranks, but only 1 slot (a:1)");
+}
+
 }  // namespace
 }  // namespace fabring::tests

@@ -80,6 +80,25 @@ TEST(Help, IsAlsoAWord) {
   EXPECT_EQ(run({"help", "perf"}).code, 0);
 }
 
+TEST(Help, OfWhatThereIsNotIsNone) {
+  const std::string commands = "(known: run, perf, plan, simulate, doctor, settings, status, topo)\n";
+  for (const std::vector<std::string>& words :
+       std::vector<std::vector<std::string>>{{"help", "bogus"}, {"bogus", "--help"}, {"bogus"}}) {
+    const auto result = run(words);
+    EXPECT_EQ(result.code, 2) << words.front();
+    EXPECT_THAT(result.err, HasSubstr("fabring: 'bogus' is not a subcommand " + commands)) << words.front();
+    EXPECT_EQ(result.out, "") << words.front();
+  }
+  EXPECT_THAT(run({"perfx", "--help"}).err, HasSubstr("; did you mean 'perf'? " + commands));
+  for (const std::vector<std::string>& words :
+       std::vector<std::vector<std::string>>{{"help", "doctor", "foo"}, {"doctor", "foo"}, {"doctor", "foo", "-h"}}) {
+    const auto result = run(words);
+    EXPECT_EQ(result.code, 2) << words.front();
+    EXPECT_THAT(result.err,
+                HasSubstr("fabring doctor: 'foo' is not a subcommand (known: host, net, bench, hang, explain)\n"));
+  }
+}
+
 TEST(Help, AWrongValueIsToldWhatMayStandThere) {
   const auto said = [](const std::vector<std::string>& words) {
     const auto result = run(words);
@@ -94,6 +113,9 @@ TEST(Help, AWrongValueIsToldWhatMayStandThere) {
   EXPECT_THAT(said({"run", "-n", "4x", "--", "true"}), HasSubstr("-n: '4x' is not a whole number from 1 to 4096\n"));
   EXPECT_THAT(said({"doctor", "hang", "--after", "nan"}), HasSubstr("'nan' is not a number from 0 to 86400\n"));
   EXPECT_THAT(said({"doctor", "bench", "--expect", "0"}), HasSubstr("'0' is not a number above 0\n"));
+  for (const char* factor : {"x", "1", "inf", "nan"})
+    EXPECT_THAT(said({"perf", "allreduce", "-f", factor}),
+                HasSubstr("fabring perf: --factor: '" + std::string(factor) + "' is not a number above 1\n"));
 }
 
 }  // namespace

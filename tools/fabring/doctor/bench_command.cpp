@@ -255,7 +255,7 @@ void add_doctor_bench(CLI::App& doctor, Session& session) {
   command
       ->add_option("--expect", options->expect,
                    "What a link should reach in GB/s (the interface's speed, if it has one)")
-      ->check(above_zero())
+      ->check(above(0))
       ->type_name("GB/s");
   command->add_option("--measure-ms", options->measure_ms, "How long each direction is measured")
       ->check(between(1.0, 60000.0))

@@ -106,6 +106,11 @@ Answer about_log(std::istream& log, const std::string& name) {
 }
 
 int run(const ExplainOptions& options) {
+  if (options.words.empty())
+    return wrong_usage(
+        "doctor explain",
+        "explain what? A code (4126, peer_lost), a message, or a log file; - is stdin\nTry `fabring doctor "
+        "explain --help`.");
   Output out;
   Status status = out.open(options.output);
   if (!status.ok()) return could_not_run("doctor explain", status);
@@ -146,7 +151,6 @@ void add_doctor_explain(CLI::App& doctor, Session& session) {
   command
       ->add_option("what", options->words,
                    "A code (4126, FI_ENODATA, peer_lost, ncclRemoteError), a message, or a log file; - is stdin")
-      ->required()
       ->type_name("CODE|LOGFILE");
   add_common_options(*command, *options,
                      {.json = "As a JSON array", .explain = "Causes and remedies, which are printed without it too"});

@@ -146,9 +146,9 @@ Result<std::vector<HostShare>> place_ranks(const std::vector<HostSlots>& hosts, 
       have.push_back(fmt::format("{}:{}", host.name, host.slots));
     }
     return wrong(
-        fmt::format("{} ranks, but only {} slots ({}): use -n {}, add hosts, or give each of them {} slots "
+        fmt::format("{} ranks, but only {} slot{} ({}): use -n {}, add hosts, or give each of them {} slots "
                     "(HOST:{} in --hosts, HOST slots={} in a hostfile)",
-                    ranks, slots, fmt::join(have, ","), slots, each, each, each));
+                    ranks, slots, slots == 1 ? "" : "s", fmt::join(have, ","), slots, each, each, each));
   }
   std::vector<HostShare> shares;
   for (int first = 0, i = 0; first < ranks; ++i) {

@@ -17,6 +17,12 @@ bool says_ranks(std::string_view word) {
   return std::find(std::begin(ranks_elsewhere), std::end(ranks_elsewhere), word) != std::end(ranks_elsewhere);
 }
 
+// "-np4": CLI11 would take it for "-n p4".
+bool has_ranks_attached(std::string_view word) {
+  return word.size() > 3 && word.starts_with("-np") &&
+         word.find_first_not_of("0123456789", 3) == std::string_view::npos;
+}
+
 bool takes_a_value(const CLI::App& command, const std::string& word) {
   const CLI::Option* option = command.get_option_no_throw(word);
   return option != nullptr && option->get_items_expected_max() > 0;
@@ -45,6 +51,7 @@ std::vector<std::string> spelt_our_way(std::vector<std::string> arguments, const
       arguments.insert(arguments.begin() + static_cast<std::ptrdiff_t>(at) + 1, value);
     }
     if (says_ranks(arguments[at])) arguments[at] = "-n";
+    if (has_ranks_attached(arguments[at])) arguments[at].erase(2, 1);
     for (const auto& [theirs, ours] : long_names_with_one_dash)
       if (arguments[at] == theirs) arguments[at] = ours;
     if (takes_a_value(command, arguments[at])) ++at;

@@ -47,7 +47,9 @@ void add_rank_options(CLI::App& command, PerfWords& words) {
 void add_size_options(CLI::App& command, PerfWords& words) {
   command.add_option("-b,--begin", words.first, "Smallest size (4)")->type_name("SIZE");
   command.add_option("-e,--end", words.last, "Largest size (256M)")->type_name("SIZE");
-  command.add_option("-f,--factor", words.factor, "Each size is so many times the one before (2)")->type_name("F");
+  command.add_option("-f,--factor", words.factor, "Each size is so many times the one before (2)")
+      ->check(above(1))
+      ->type_name("F");
   command.add_option("--sizes", words.sizes, "These sizes instead: 4,1K,3M")->type_name("LIST");
   command
       .add_option("-d,--datatype,--dtype", words.type,

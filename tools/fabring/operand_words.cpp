@@ -57,7 +57,9 @@ Result<DataType> read_type(std::string_view text) {
 
 Result<ReduceOp> read_operation(std::string_view text) {
   if (const auto op = parse_reduce_op(text)) return *op;
-  return not_known(fmt::format("-o '{}' is not a reduction", text), text, enumeration_names<ReduceOp>(reduce_op_count));
+  auto known = enumeration_names<ReduceOp>(reduce_op_count);
+  std::erase(known, name(ReduceOp::user));  // a function of a program's own, whose steps alone can be looked at
+  return not_known(fmt::format("-o '{}' is not a reduction", text), text, known);
 }
 
 Result<Config> read_as_setting(std::string_view setting, std::string_view option, std::string_view text) {
@@ -67,8 +69,6 @@ Result<Config> read_as_setting(std::string_view setting, std::string_view option
   return read;
 }
 
-Status no_such_algorithm(std::string_view given, Collective collective) {
-  std::vector<std::string_view> known{"auto"};
 Result<Machine> read_priced_machine(const std::string& text) {
   auto machine = read_machine(text, "--machine");
   // Without either it is more likely a name that was mistyped.
@@ -79,6 +79,8 @@ Result<Machine> read_priced_machine(const std::string& text) {
   return Status(ErrorCode::unavailable, fmt::format("--machine {}: {}", text, file.error().message()));
 }
 
+Status no_such_algorithm(std::string_view given, Collective collective) {
+  std::vector<std::string_view> known{"auto"};
   for (const Algorithm each : all_algorithms())
     if (has_algorithm(collective, each)) known.push_back(name(each));
   return wrong_argument(fmt::format("--algorithm '{}' is not one that {} has: {}{}", given, name(collective),

@@ -104,5 +104,23 @@ TEST(CommandWords, RanksMayBeAttachedAsElsewhere) {
   expect_refused({"run"}, {"--hosts", "a", "-n", "2", "true"}, "2 ranks, but only 1 slot (a:1)");
 }
 
+TEST(CommandWords, AnUnknownOptionIsToldWhichOneIsMeant) {
+  const auto said_of = [](const char* command, const char* option) { return run({command, option, "3"}).err; };
+  for (const char* ranks_of_a_host : {"--ppn", "--npernode"})
+    EXPECT_THAT(said_of("run", ranks_of_a_host),
+                HasSubstr("; ranks of a host stand behind its name: --hosts a:4,b:4\n"));
+  EXPECT_THAT(said_of("run", "--timestamp"), HasSubstr("; did you mean '--timestamp-output'?\n"));
+  EXPECT_THAT(said_of("run", "--glooo"), HasSubstr("unknown option --glooo\n")) << "help lists no --gloo either";
+  const std::pair<const char*, const char*> words_of_nccl_tests[] = {{"--iters", "--iterations"},
+                                                                     {"--warmup_iters", "--warmup"},
+                                                                     {"--minbytes", "--begin"},
+                                                                     {"--maxbytes", "--end"},
+                                                                     {"--stepfactor", "--factor"}};
+  for (const auto& [theirs, ours] : words_of_nccl_tests)
+    EXPECT_THAT(said_of("perf", theirs), HasSubstr("; did you mean '" + std::string(ours) + "'?\n"));
+  EXPECT_THAT(run({"doctor", "bench", "--transport", "tpc"}).err,
+              HasSubstr("--transport: 'tpc' is not one of auto, shm, fabric, tcp, inproc; did you mean 'tcp'?\n"));
+}
+
 }  // namespace
 }  // namespace fabring::tests

@@ -45,6 +45,7 @@ TEST(OperandWords, ThatAreNoTypeOrReductionAreToldTheNearest) {
   const std::string operation = said_of({"perf", "allreduce", "-o", "summ"});
   EXPECT_THAT(operation, HasSubstr("-o 'summ' is not a reduction; did you mean 'sum'? (known: sum, "));
   EXPECT_EQ(said_of({"plan", "allreduce", "-n", "2", "-o", "summ"}), operation);
+  EXPECT_THAT(operation, testing::Not(HasSubstr("user"))) << "which perf refuses";
 }
 
 TEST(OperandWords, ThatAreASettingsTooAreReadAsThatReadsThem) {
@@ -53,7 +54,6 @@ TEST(OperandWords, ThatAreASettingsTooAreReadAsThatReadsThem) {
   EXPECT_THAT(said_of({"perf", "alltoall", "--wire-type", "bf16"}), HasSubstr("--wire-type is for allreduce"));
 }
 
-}  // namespace
 // Nothing is wrong with the words: what they name is not there.
 TEST(OperandWords, ThatNameAFileWhichCannotBeReadAreNoWrongUse) {
   const std::vector<std::vector<std::string>> commands{
@@ -79,4 +79,5 @@ TEST(OperandWords, ThatNameAFileWhichCannotBeReadAreNoWrongUse) {
   EXPECT_THAT(mistyped.err, HasSubstr("did you mean 'efa-400'?"));
 }
 
+}  // namespace
 }  // namespace fabring::tests

@@ -14,7 +14,6 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/startup/usable_transports.hpp"
 #include "tools/fabring/alarm.hpp"
 #include "tools/fabring/command.hpp"
 #include "tools/fabring/doctor/bench_cards.hpp"
@@ -23,6 +22,7 @@
 #include "tools/fabring/doctor/doctor_command.hpp"
 #include "tools/fabring/doctor/report.hpp"
 #include "tools/fabring/launch/own_ranks.hpp"
+#include "tools/fabring/operand_words.hpp"
 #include "tools/fabring/option_checks.hpp"
 #include "tools/fabring/perf/engine_report.hpp"
 #include "tools/fabring/progress_notes.hpp"
@@ -226,9 +226,9 @@ int measure(const BenchOptions& options) {
 }
 
 int run(const BenchOptions& options, const Session& session) {
-  if (const Status known = UsableTransports::check(options.transport); !known.ok())
-    return wrong_usage("doctor bench",
-                       known.with_prefix("--transport: ").message() + "\nTry `fabring doctor bench --help`.");
+  if (!options.transport.empty())
+    if (const auto read = read_as_setting("FABRING_TRANSPORT", "--transport", options.transport); !read)
+      return wrong_usage("doctor bench", read.error().message() + "\nTry `fabring doctor bench --help`.");
   if (const Status picture = check_picture("--svg", options.svg, options.report.output); !picture.ok())
     return wrong_usage("doctor bench", picture.message());
   if (options.ranks == 0) return measure(options);

@@ -52,7 +52,7 @@ TEST(DoctorCommand, EverySettingThatRanksWouldRefuseIsCritical) {
 TEST(DoctorCommand, ATransportThatDoesNotExistIsAnErrorOfUsage) {
   const auto result = run({"doctor", "bench", "-n", "2", "--transport", "foo"});
   EXPECT_EQ(result.code, 2);
-  EXPECT_THAT(result.err, HasSubstr("there is no transport 'foo'"));
+  EXPECT_THAT(result.err, HasSubstr("--transport: 'foo' is not one of auto, shm, fabric, tcp, inproc"));
 }
 
 TEST(DoctorCommand, RanksThatDoNotMeetMakeOneReport) {

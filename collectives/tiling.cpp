@@ -11,6 +11,8 @@ namespace {
 constexpr std::size_t smallest_of_pair = std::size_t{16} << 10;
 constexpr std::size_t segment_of_pair = std::size_t{64} << 10;  // of longer vectors
 constexpr int most_ranks_of_long_messages = 16;
+constexpr int most_ranks_of_readable = 8;                          // what is copied to all others at once finds room
+constexpr std::size_t sent_unasked_to_all = std::size_t{1} << 20;  // and in the caches
 
 bool is_passed_on(Collective collective, std::string_view algorithm, int ranks) {
   switch (collective) {
@@ -142,6 +144,11 @@ TilingRules rules_by_size(const TilingRules& rules, Collective collective, std::
     own.smallest_bytes = own.segment_bytes;  // there is nothing to overlap
   } else if (rules.pair_bytes != 0 && is_readable(collective, algorithm, ranks) && ranks > 2) {
     own.smallest_bytes = rules.segment_bytes;  // messages to others overlap
+    if (ranks <= most_ranks_of_readable) {
+      const std::size_t to_each = std::min(rules.readable_bytes, sent_unasked_to_all / static_cast<std::size_t>(ranks));
+      own.eager_bytes = std::max(rules.eager_bytes, to_each);
+      own.eager_in_tiles_bytes = longest_eager(rules, 2);
+    }
   } else if (is_exchange(collective, ranks)) {
     own.smallest_bytes = std::max(rules.smallest_bytes, rules.exchanged_whole_bytes);
   } else if (rules.reduced_together_bytes != 0 && collective == Collective::allreduce &&

@@ -44,6 +44,9 @@ struct TilingRules {
   /// The largest message of two ranks that share memory, of a vector of any length that only moves: nobody grants it.
   /// What goes one way is cut shorter than that. 0: as others.
   std::size_t pair_moved_bytes = 0;
+  /// The longest message that more than two ranks of a host send each other unasked, if it may be read where it lies
+  /// (is_readable) and the operation is one tile; less of many ranks. 0: as others.
+  std::size_t readable_bytes = 0;
   /// The largest message between two ranks of what is neither reduced nor passed on; 0: segment_bytes.
   std::size_t moved_segment_bytes = 0;
   std::size_t exchanged_whole_bytes = 0;  ///< messages that two ranks send each other at once are not cut below this

@@ -86,6 +86,8 @@ class FastMessages {
   virtual FastPeer* fast_peer(Rank peer) = 0;
   /// The longest payload. Alike on all ranks.
   virtual std::size_t most_bytes() const = 0;
+  /// The longest payload all the same, of a few messages at a time. Alike on all ranks.
+  virtual std::size_t most_bytes_of_few() const { return most_bytes(); }
   /// Wakes those peers that sleep, after one or more put(), lend() or answer().
   virtual void deliver() = 0;
 };

@@ -212,6 +212,7 @@ Status check_machine(const Machine& machine) {
   count("eager_in_tiles_bytes", machine.tiling.eager_in_tiles_bytes, 0, std::size_t{1} << 40);
   count("moved_segment_bytes", machine.tiling.moved_segment_bytes, 0, std::size_t{1} << 40);
   count("pair_moved_bytes", machine.tiling.pair_moved_bytes, 0, std::size_t{1} << 40);
+  count("readable_bytes", machine.tiling.readable_bytes, 0, std::size_t{1} << 40);
   count("reduced_together_bytes", machine.tiling.reduced_together_bytes, 0, std::size_t{1} << 40);
   count("exchanged_whole_bytes", machine.tiling.exchanged_whole_bytes, 0, std::size_t{1} << 40);
   count("long_segment_bytes", machine.tiling.long_segment_bytes, 0, std::size_t{1} << 40);

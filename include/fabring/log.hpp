@@ -2,8 +2,8 @@
 // LogSink: where an embedding program has the log of an engine instead of on stderr.
 //
 //   config.log = "info";  // the level, as FABRING_LOG: what is written at all
-//   config.log_sink = [](fabring::LogLevel level, int rank, std::string_view text) { logger.write(level, rank, text);
-//   };
+//   config.log_sink =
+//       [](fabring::LogLevel level, int rank, std::string_view text) { logger.write(level, rank, text); };
 
 #include <cstdint>
 #include <functional>

@@ -8,6 +8,12 @@
 #include "runtime/engine/execution/tiling.hpp"
 
 namespace fabring {
+namespace {
+
+// An arena is twice as large as scratch, and has room for copies of messages besides.
+constexpr std::size_t least_scratch_for_copies = std::size_t{4} << 20;
+
+}  // namespace
 
 std::shared_ptr<const ChoiceTable> EngineCore::choices(const WorldShape& shape) {
   std::lock_guard lock(mutex_);
@@ -75,6 +81,8 @@ TilingRules EngineCore::tiling_rules() const {
   if (parts_.config.segment_bytes == 0) rules.long_segment_bytes = agreed.long_segment_bytes;
   if (parts_.config.depth != 0) rules.long_depth = rules.depth;
   if (agreed.least_scratch_bytes != 0) rules.scratch_bytes = agreed.least_scratch_bytes;
+  if (rules.pair_bytes != 0 && transfer_ && rules.scratch_bytes >= least_scratch_for_copies)
+    rules.readable_bytes = transfer_->most_bytes_of_few();
   return rules;
 }
 

@@ -75,6 +75,7 @@ void each_field(Machine& machine, Visit visit) {
   visit("eager_in_tiles_bytes", machine.tiling.eager_in_tiles_bytes);
   visit("moved_segment_bytes", machine.tiling.moved_segment_bytes);
   visit("pair_moved_bytes", machine.tiling.pair_moved_bytes);
+  visit("readable_bytes", machine.tiling.readable_bytes);
   visit("reduced_together_bytes", machine.tiling.reduced_together_bytes);
   visit("exchanged_whole_bytes", machine.tiling.exchanged_whole_bytes);
   visit("long_segment_bytes", machine.tiling.long_segment_bytes);

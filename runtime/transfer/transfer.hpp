@@ -89,6 +89,8 @@ class Transfer {
   }
   /// The longest payload that may travel in a record to any peer.
   std::size_t most_record_bytes() const;
+  /// The same of a few at a time.
+  std::size_t most_bytes_of_few() const;
 
   // Records one by one, for who does not want to wait until poll() hands them over.
   /// Sends it now; false if it finds no room or others wait. The peer may sleep until flush().
@@ -227,6 +229,7 @@ class Transfer {
   bool flush(Rank rank, Peer& peer);
   bool post_parcel(Rank rank, Peer& peer, std::unique_ptr<Parcel>& parcel);
   void mark_busy(Rank rank, Peer& peer);
+  bool all_are_fast() const;
   bool send_fast(Rank rank, const Record& record, std::span<const std::byte> payload);
   FastPeer& fast_peer(Rank rank) const { return *fast_[static_cast<std::size_t>(rank)]; }
   bool front_fast(Rank rank, Record& record, std::span<const std::byte>& payload);

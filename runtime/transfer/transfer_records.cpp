@@ -45,9 +45,14 @@ void Transfer::send_record(Rank rank, const Record& record, std::span<const std:
 }
 
 std::size_t Transfer::most_record_bytes() const {
-  const bool all = fast_messages_ != nullptr && fast_peers_.size() + 1 == peers_.size();
-  return all ? fast_messages_->most_bytes() : parcels_.longest - parcel_overhead;
+  return all_are_fast() ? fast_messages_->most_bytes() : parcels_.longest - parcel_overhead;
 }
+
+std::size_t Transfer::most_bytes_of_few() const {
+  return all_are_fast() ? fast_messages_->most_bytes_of_few() : most_record_bytes();
+}
+
+bool Transfer::all_are_fast() const { return fast_messages_ != nullptr && fast_peers_.size() + 1 == peers_.size(); }
 
 bool Transfer::send_fast(Rank rank, const Record& record, std::span<const std::byte> payload) {
   if (!fits_fast(record)) return false;

@@ -6,8 +6,8 @@
 namespace fabring::shm {
 namespace {
 
-constexpr std::size_t longest = 256 * 1024;  // a segment
-constexpr std::size_t most_blocks = 8;       // more than tiles are under way; what cannot be read waits for one
+constexpr std::size_t longest = FastRing::most_lent_bytes;  // a segment
+constexpr std::size_t most_blocks = 8;  // more than tiles are under way; what cannot be read waits for one
 
 }  // namespace
 

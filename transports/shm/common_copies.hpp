@@ -1,7 +1,7 @@
 #pragma once
 // CommonCopies: copies of messages in this rank's arena that several peers read where they lie, each by a loan. A
 // message to n peers is then written once and read n times, not written to n rings. One peer alone gets such a copy of
-// what it could not read in this rank's own memory.
+// what it could not read in this rank's own memory, and of small messages that are too long for its ring.
 
 #include <cstddef>
 #include <cstdint>

@@ -94,6 +94,16 @@ class FastOutbox {
     loan = put_loan(head, told, static_cast<std::uint32_t>(payload.size()));
     return true;
   }
+  /// The same with a copy in this rank's arena, which is given up when it is back, has_room_for_copy() given.
+  void lend_copy(const FastMessage::Head& head, std::shared_ptr<const CommonCopy> copy, std::uint32_t bytes) {
+    const Loan told{copy->offset, 0, 0};
+    unshared_.push_back({line_, {}, std::move(copy)});
+    (void)put_loan(head, told, bytes);
+  }
+  bool has_room_for_copy() {
+    forget_what_is_back();
+    return room_for(wanted_ = 2);
+  }
   /// Can the peer read what is not shared?
   bool reads_unshared() const { return channel_->reads_unshared.load(std::memory_order_relaxed) != 0; }
   /// The peer waits for what it could not read: its length. 0: it does not.
@@ -159,7 +169,7 @@ class FastOutbox {
   struct Unshared {
     std::uint32_t line = 0;
     std::span<const std::byte> payload;
-    std::shared_ptr<const CommonCopy> copy;  // which the peer reads instead
+    std::shared_ptr<const CommonCopy> copy;  // which the peer reads instead, or anyway
   };
 
   std::uint32_t put_loan(const FastMessage::Head& head, const Loan& told, std::uint32_t bytes) {
@@ -180,7 +190,7 @@ class FastOutbox {
   }
   Unshared* find_unread() {
     if (unshared_.empty()) return nullptr;
-    forget_what_is_back();  // and with it the copies that were read
+    forget_what_is_back();
     const std::uint32_t unread = channel_->unread.load(std::memory_order_acquire);
     const auto loan = std::ranges::find_if(
         unshared_, [unread](const Unshared& each) { return FastRing::stamp_of(each.line) == unread; });
@@ -209,7 +219,8 @@ class FastOutbox {
     if (static_cast<std::int32_t>(read - read_) > 0) read_ = read;
     return read_;
   }
-  // Numbers of lines wrap: a loan that is long back must not seem to be out again.
+  // And with it copies that have been read. Numbers of lines wrap: a loan that is long back must not seem to be out
+  // again.
   void forget_what_is_back() {
     (void)note_read();
     while (!places_.empty() && is_back(places_.front().line + 1)) places_.pop_front();
@@ -232,7 +243,7 @@ class FastOutbox {
   std::uint32_t line_ = 0;          // the next to write
   std::uint32_t taken_ = 0;         // lines that the peer has read, at the last look
   mutable std::uint32_t read_ = 0;  // how far it had read at most, so far
-  std::uint32_t wanted_ = 0;        // lines, for the last put()
+  std::uint32_t wanted_ = 0;        // lines, for the last put() or copy
   struct Place {
     std::uint32_t line = 0;
     std::span<std::byte> at;
@@ -300,7 +311,7 @@ class FastInbox {
   /// The payload of unshared memory that is at the front, brought here; empty where bring() is false.
   std::span<const std::byte> fetch(const FastMessage& message) {
     if (!is_fetched_) {
-      fetched_.resize(ring_.most_bytes());
+      fetched_.resize(std::max<std::size_t>(fetched_.size(), message.payload.size()));
       is_fetched_ = bring(message, fetched_.data());
       if (!is_fetched_) return {};
     }
@@ -391,7 +402,7 @@ class FastInbox {
     Loan loan;
     std::memcpy(&loan, first.payload.data(), sizeof loan);
     if (loan.unshared != 0) {
-      if (bytes > ring_.most_bytes()) return Found::nonsense;
+      if (bytes > FastRing::most_lent_bytes) return Found::nonsense;
       length_ = 1;
       message.head = first.head;
       message.payload = {static_cast<const std::byte*>(nullptr), bytes};

@@ -70,9 +70,10 @@ struct FastRing {
   }
   constexpr std::uint32_t bytes() const { return lines * static_cast<std::uint32_t>(line); }
   constexpr bool is_of_two() const { return lines >= lines_of_two; }
-  /// The longest message: several fit at once. Among more ranks a message is longer than that only if it is worth to
-  /// be asked for.
+  /// The longest message in the ring: several fit at once.
   constexpr std::uint32_t most_bytes() const { return std::min(bytes() / 4, is_of_two() ? 256u * 1024 : 64u * 1024); }
+  /// The longest that lies outside of the ring, in memory that is not shared or in a copy in its sender's arena.
+  static constexpr std::uint32_t most_lent_bytes = 256 * 1024;
   /// The longest message that may be answered in its place: that is not free until the answer has been read, and where
   /// few messages fit, whoever sends next would wait for it.
   constexpr std::uint32_t most_answered_bytes() const { return is_of_two() ? 64u * 1024 : bytes() / 32; }

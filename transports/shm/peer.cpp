@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "runtime/base/check.hpp"
+#include "runtime/base/copy_bytes.hpp"
 #include "runtime/base/nonsense.hpp"
 #include "runtime/base/parse_value.hpp"
 
@@ -177,11 +178,28 @@ void Peer::on_lifeline() {
 
 bool Peer::put(const FastMessage::Head& head, std::span<const std::byte> payload) {
   if (state_ != State::alive) return true;
+  if (met() && payload.size() > fast_most_bytes()) return put_copy(head, payload);
   if (!met() || !fast_outbox_->put(head, payload)) {
     fast_blocked_ = met();
     return false;
   }
   fast_blocked_ = false;
+  wrote(payload.size());
+  return true;
+}
+
+// What is too long for the ring. No memory now: some copy is out, and whoever reads it rings.
+bool Peer::put_copy(const FastMessage::Head& head, std::span<const std::byte> payload) {
+  if (!common_copies_.has_memory()) {
+    fail({ErrorCode::out_of_memory, "cannot send " + size_text(payload.size()) + " to rank " + std::to_string(rank_) +
+                                        ": this machine has no memory left that can be shared"});
+    return true;
+  }
+  fast_blocked_ = !fast_outbox_->has_room_for_copy();
+  auto copy = fast_blocked_ ? nullptr : common_copies_.take(payload.size());
+  if (!copy) return false;
+  copy_bytes(copy->at, payload.data(), payload.size());
+  fast_outbox_->lend_copy(head, std::move(copy), static_cast<std::uint32_t>(payload.size()));
   wrote(payload.size());
   return true;
 }
@@ -210,7 +228,7 @@ bool Peer::lend(const FastMessage::Head& head, std::span<const std::byte> payloa
 }
 
 bool Peer::lend_unshared(const FastMessage::Head& head, std::span<const std::byte> payload, std::uint32_t& loan) {
-  if (payload.size() > fast_most_bytes() || !common_copies_.has_memory()) return false;
+  if (payload.size() > FastRing::most_lent_bytes || !common_copies_.has_memory()) return false;
   if (!fast_outbox_->reads_unshared() || !fast_outbox_->lend_unshared(head, payload, loan)) return false;
   wrote(payload.size());
   return true;

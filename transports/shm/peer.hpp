@@ -118,6 +118,7 @@ class Peer final : public FastPeer {
   void wrote(std::size_t payload_bytes);
   bool push();
   bool take_back();
+  bool put_copy(const FastMessage::Head& head, std::span<const std::byte> payload);
   bool lend_unshared(const FastMessage::Head& head, std::span<const std::byte> payload, std::uint32_t& loan);
   bool share_unread();
   std::size_t fast_most_bytes() const { return FastRing::of_world(world_size_).most_bytes(); }

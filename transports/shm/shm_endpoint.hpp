@@ -70,6 +70,7 @@ class ShmEndpoint final : public Endpoint, private FastMessages {
   // FastMessages
   FastPeer* fast_peer(Rank peer) override { return peers_[static_cast<std::size_t>(peer)].get(); }
   std::size_t most_bytes() const override { return FastRing::of_world(options_.world_size).most_bytes(); }
+  std::size_t most_bytes_of_few() const override { return FastRing::most_lent_bytes; }
   void deliver() override;
 
   Peer& peer_at(Rank peer) const { return *peers_[static_cast<std::size_t>(peer)]; }

@@ -82,6 +82,23 @@ TEST(Tiling, of_what_two_ranks_of_a_host_move_is_by_long_records) {
   EXPECT_EQ(eager(Collective::all_gather, 3, 1 << 20), 64u << 10);
 }
 
+// More ranks send each other a message unasked if it is the only one, and all together are not too much.
+TEST(Tiling, of_what_ranks_of_a_host_send_each_other_at_once_asks_for_nothing_if_it_is_one_tile) {
+  TilingRules rules;
+  rules.eager_bytes = 64 << 10;
+  rules.eager_in_tiles_bytes = 32 << 10;
+  rules.pair_bytes = 16 << 10;
+  rules.readable_bytes = 256 << 10;
+  const auto eager = [&](int ranks, std::size_t tiles, Collective collective = Collective::alltoall) {
+    return longest_eager(rules_for(rules, collective, "pairwise", ranks, 1 << 20), tiles);
+  };
+  EXPECT_EQ(eager(4, 1), 256u << 10);
+  EXPECT_EQ(eager(8, 1), 128u << 10);
+  EXPECT_EQ(eager(9, 1), 64u << 10);
+  EXPECT_EQ(eager(4, 2), 32u << 10);
+  EXPECT_EQ(eager(4, 1, Collective::gather), 64u << 10);
+}
+
 // If one rank cut the vector otherwise than another, sums would be wrong.
 TEST(Tiling, by_parts_is_the_same_on_all_ranks) {
   TilingRules rules{4096, 1024, 3};

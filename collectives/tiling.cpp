@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 
 #include "collectives/ownership.hpp"
 
@@ -103,7 +104,7 @@ std::size_t moved_segment_of_pair(const TilingRules& rules, Collective collectiv
     case Collective::gather:
       return rules.pair_moved_bytes / 2;
     case Collective::alltoall:
-      return bytes <= longest_to_all ? rules.pair_moved_bytes / 2 : 0;
+      return bytes != 0 && bytes <= longest_to_all ? rules.pair_moved_bytes / 2 : 0;  // 0: nobody knows how many
     case Collective::reduce:
       return std::min(rules.pair_moved_bytes, segment_of_pair);
     default:
@@ -202,7 +203,9 @@ TilingRules rules_for(const TilingRules& rules, Collective collective, std::stri
 std::size_t tile_count(double message_bytes, std::size_t count, const TilingRules& rules) {
   // Enough tiles that no message is longer than a segment, and `depth` of them if the messages stay worth their while.
   const double bytes = static_cast<double>(count) * message_bytes;
-  const auto needed = static_cast<std::size_t>(bytes / static_cast<double>(rules.segment_bytes) + 0.999);
+  constexpr double rounding = 1e-9;  // of message_bytes
+  const auto needed =
+      static_cast<std::size_t>(std::ceil(bytes / static_cast<double>(rules.segment_bytes) * (1 - rounding)));
   const auto overlap =
       std::min<std::size_t>(rules.depth, static_cast<std::size_t>(bytes / static_cast<double>(rules.smallest_bytes)));
   return std::clamp<std::size_t>(std::max(needed, overlap), 1,

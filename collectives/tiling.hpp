@@ -41,7 +41,7 @@ struct TilingRules {
   std::uint64_t landing_vector_bytes = 0;  ///< longest vector that is reduced so; 0: any
   std::size_t pair_bytes = 0;  ///< largest message where two ranks exchange records as fast as they come; 0: as others
   std::size_t pair_vector_bytes = std::size_t{256} << 10;  ///< longest vector that is exchanged so
-  /// The largest message of two ranks that share memory, of a vector of any length that only moves: nobody grants it.
+  /// The largest message in a job of two ranks that share memory, of a vector that only moves: nobody grants it.
   /// What goes one way is cut shorter than that. 0: as others.
   std::size_t pair_moved_bytes = 0;
   /// The longest message that more than two ranks of a host send each other unasked, if it may be read where it lies

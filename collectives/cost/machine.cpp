@@ -52,7 +52,8 @@ Machine loopback_fabric() {
 
 // Memory that the ranks of one host share. What is reduced as it comes is copied once, by its sender; what goes to the
 // caller's memory is copied on from the cache; buffers that are mapped need neither, but that one rank alone knows.
-// Fitted likewise.
+// Fitted likewise, without what an engine sends unasked (TilingRules::pair_moved_bytes, readable_bytes): that fills it
+// in.
 Machine shared_memory() {
   Machine machine;
   machine.inside = {18, 51, 51, 75, 39 * giga, 53 * giga, 0};

@@ -7,12 +7,11 @@ namespace fabring::shm {
 namespace {
 
 constexpr std::size_t longest = FastRing::most_lent_bytes;  // a segment
-constexpr std::size_t most_blocks = 8;  // more than tiles are under way; what cannot be read waits for one
 
 }  // namespace
 
 struct CommonCopies::Blocks {
-  explicit Blocks(std::shared_ptr<Arena> of) : arena(std::move(of)) {}
+  Blocks(std::shared_ptr<Arena> of, std::size_t at_once) : arena(std::move(of)), most(at_once) {}
   ~Blocks() {
     for (const CommonCopy& block : free) arena->release(block.at, longest);
   }
@@ -27,18 +26,20 @@ struct CommonCopies::Blocks {
   }
 
   std::shared_ptr<Arena> arena;
+  std::size_t most;
   std::vector<CommonCopy> free;  // the one that came back last is taken first: it is in the cache
   std::size_t made = 0;
 };
 
-CommonCopies::CommonCopies(std::shared_ptr<Arena> arena) : blocks_(std::make_shared<Blocks>(std::move(arena))) {}
+CommonCopies::CommonCopies(std::shared_ptr<Arena> arena, std::size_t at_once)
+    : blocks_(std::make_shared<Blocks>(std::move(arena), at_once)) {}
 
 bool CommonCopies::has_memory() { return blocks_->made > 0 || blocks_->make_one(); }
 
 std::shared_ptr<const CommonCopy> CommonCopies::take(std::size_t bytes) {
   Blocks& blocks = *blocks_;
   if (bytes > longest) return nullptr;
-  if (blocks.free.empty() && (blocks.made == most_blocks || !blocks.make_one())) return nullptr;
+  if (blocks.free.empty() && (blocks.made == blocks.most || !blocks.make_one())) return nullptr;
   auto* const copy = new CommonCopy(blocks.free.back());
   blocks.free.pop_back();
   return {copy, [keep = blocks_](const CommonCopy* done) {

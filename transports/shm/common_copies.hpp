@@ -19,7 +19,9 @@ struct CommonCopy {
 
 class CommonCopies {
  public:
-  explicit CommonCopies(std::shared_ptr<Arena> arena);
+  static constexpr std::size_t most = 8;  ///< more than tiles are under way
+
+  explicit CommonCopies(std::shared_ptr<Arena> arena, std::size_t at_once = most);
   /// True, and for ever: take() has memory as soon as what is held comes back.
   bool has_memory();
   /// Memory for one; null: as many as there may be are held, or it is too long. It may outlive this object.

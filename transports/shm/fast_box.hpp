@@ -104,6 +104,10 @@ class FastOutbox {
     forget_what_is_back();
     return room_for(wanted_ = 2);
   }
+  std::size_t copies_out() const {
+    const auto is_copied = [](const Unshared& each) { return each.copy != nullptr; };
+    return static_cast<std::size_t>(std::ranges::count_if(unshared_, is_copied));
+  }
   /// Can the peer read what is not shared?
   bool reads_unshared() const { return channel_->reads_unshared.load(std::memory_order_relaxed) != 0; }
   /// The peer waits for what it could not read: its length. 0: it does not.

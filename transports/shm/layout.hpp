@@ -172,8 +172,8 @@ struct MessageEnds {
 
 /// Whether a reader that has taken up to `now` of a ring, and up to `before` when it last asked, has to put a fence
 /// between saying so and looking whether the sender waits (Channel::waits_for_room, fast_waits): else either may miss
-/// the other, and the sender sleeps on. Once for each quarter of a ring is enough: it waits when more than half is
-/// taken up only, so that a quarter's end is still to come.
+/// the other, and the sender sleeps on. Once for each quarter of a ring is enough: it waits when more than a
+/// quarter is taken up only, so that a quarter's end is still to come.
 constexpr bool ends_a_quarter(std::uint32_t before, std::uint32_t now, std::uint32_t ring) {
   return ((before ^ now) & ~(ring / 4 - 1)) != 0;
 }

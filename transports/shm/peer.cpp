@@ -42,6 +42,7 @@ void Peer::meet(Acquaintance acquaintance) {
   fast_inbox_.emplace(pair, self_ > rank_, arena,
                       std::span<const std::byte>(arena_.memory().data(), arena_.memory().size()), &*reader_);
   fast_outbox_.emplace(pair, self_ < rank_);
+  if (world_size_ > 2) (void)common_copies_.has_memory();  // now: later scratch may have taken all of the arena
   sleeping_ = &reinterpret_cast<ArenaHeader*>(known_.arena.data())->sleeping;
   receives_.for_each([this](const PostedReceive& receive) { offer_landing(receive); });
   finish_if_all_sent();
@@ -196,7 +197,10 @@ bool Peer::put_copy(const FastMessage::Head& head, std::span<const std::byte> pa
     return true;
   }
   fast_blocked_ = !fast_outbox_->has_room_for_copy();
-  auto copy = fast_blocked_ ? nullptr : common_copies_.take(payload.size());
+  // Each has its share, so that one that does not look takes none away from others.
+  const std::size_t share = std::max<std::size_t>(CommonCopies::most / static_cast<std::size_t>(world_size_ - 1), 1);
+  if (fast_blocked_ || fast_outbox_->copies_out() >= share) return false;
+  auto copy = common_copies_.take(payload.size());
   if (!copy) return false;
   copy_bytes(copy->at, payload.data(), payload.size());
   fast_outbox_->lend_copy(head, std::move(copy), static_cast<std::uint32_t>(payload.size()));

@@ -61,6 +61,7 @@ ShmEndpoint::ShmEndpoint(EndpointOptions options, std::shared_ptr<Arena> arena)
       arena_(std::move(arena)),
       mapped_(arena_->mapped_limit() > 0 ? std::make_shared<MappedSource>(arena_) : nullptr),
       copies_(arena_),
+      fast_copies_(arena_, std::max(CommonCopies::most, static_cast<std::size_t>(options_.world_size))),
       peers_(static_cast<std::size_t>(options_.world_size)) {}
 
 ShmEndpoint::~ShmEndpoint() { close(); }
@@ -83,7 +84,7 @@ Status ShmEndpoint::add_peer(Rank peer, std::string_view address) {
 
 void ShmEndpoint::make_near(Rank rank) {
   auto& peer = peers_[static_cast<std::size_t>(rank)];
-  peer = std::make_unique<Peer>(options_.self, rank, options_.world_size, *arena_, copies_, ledger_, written_to_,
+  peer = std::make_unique<Peer>(options_.self, rank, options_.world_size, *arena_, fast_copies_, ledger_, written_to_,
                                 [this](int lifeline) { unwatch(lifeline); });
   near_.push_back(peer.get());
   for (Peer* each : near_) each->only_one(near_.size() == 1);

@@ -87,6 +87,7 @@ class ShmEndpoint final : public Endpoint, private FastMessages {
   std::shared_ptr<Arena> arena_;
   std::shared_ptr<MemorySource> mapped_;  // null: the program has none of it
   CommonCopies copies_;
+  CommonCopies fast_copies_;                // apart: those wait for nothing that others of them may wait for
   std::shared_ptr<const CommonCopy> copy_;  // of the message that is being written ahead
   SharedCopy stores_of_copies_;
   Descriptor bell_;

@@ -22,8 +22,8 @@ std::size_t longest_message_of(const PreparedPlan& plan, const Operands& operand
 }  // namespace
 
 // The peer's messages come in the order sent. With a plan that looks alike from both sides that is the order in which
-// this rank takes them if each is received as many stages after its number was sent. What goes one way is taken in the
-// order in which it is sent.
+// this rank takes them if each is received as many stages after its number was sent. One message of each tile that goes
+// one way comes in the order of tiles.
 bool FlatRun::may_be(const PreparedPlan& plan, const Call& call, const Tiling& tiling) {
   Operands operands(plan, call);
   Placement largest;
@@ -38,7 +38,7 @@ bool FlatRun::may_be(const PreparedPlan& plan, const Call& call, const Tiling& t
     if (receives(kind)) received.push_back(++stage);
     if (kind == StepKind::send) sent.push_back(stage);
   }
-  if (sent.empty() != received.empty()) return true;
+  if (sent.size() + received.size() == 1) return true;
   if (sent.empty() || sent.size() != received.size()) return false;
   for (std::size_t i = 0; i < sent.size(); ++i)
     if (received[i] - sent[i] != received[0] - sent[0]) return false;

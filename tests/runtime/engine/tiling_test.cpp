@@ -78,6 +78,7 @@ TEST(Tiling, of_what_two_ranks_of_a_host_move_is_by_long_records) {
     return longest_eager(rules_for(rules, collective, "direct_one_shot", ranks, vector), 8);
   };
   EXPECT_EQ(eager(Collective::alltoall, 2, std::uint64_t{16} << 20), 64u << 10) << "tiles side by side are quicker";
+  EXPECT_EQ(eager(Collective::alltoall, 2, 0), 64u << 10) << "nor where nobody knows how much it is";
   EXPECT_EQ(eager(Collective::allreduce, 2, 1 << 20), 64u << 10) << "what is reduced for both is answered in its place";
   EXPECT_EQ(eager(Collective::all_gather, 3, 1 << 20), 64u << 10);
 }
@@ -167,9 +168,10 @@ TEST(Tiling, keeps_messages_below_a_segment_and_cuts_no_finer_than_needed) {
   const TilingRules rules{1 << 16, 1 << 14, 3};
   EXPECT_EQ(choose_tiling(ring, vector_of(0, 4), rules).tiles, 1u);
   EXPECT_EQ(choose_tiling(ring, vector_of(1, 4), rules).tiles, 1u);
-  EXPECT_EQ(choose_tiling(ring, vector_of(16 << 10, 4), rules).tiles, 1u);    // messages of 16 KiB
-  EXPECT_EQ(choose_tiling(ring, vector_of(64 << 10, 4), rules).tiles, 3u);    // of 64 KiB: cut for overlap
-  EXPECT_EQ(choose_tiling(ring, vector_of(640 << 10, 4), rules).tiles, 10u);  // of 640 KiB: by segments
+  EXPECT_EQ(choose_tiling(ring, vector_of(16 << 10, 4), rules).tiles, 1u);          // messages of 16 KiB
+  EXPECT_EQ(choose_tiling(ring, vector_of(64 << 10, 4), rules).tiles, 3u);          // of 64 KiB: cut for overlap
+  EXPECT_EQ(choose_tiling(ring, vector_of(640 << 10, 4), rules).tiles, 10u);        // of 640 KiB: by segments
+  EXPECT_EQ(choose_tiling(ring, vector_of((640 << 10) + 4, 4), rules).tiles, 11u);  // none is a bit longer than that
   EXPECT_EQ(choose_tiling(ring, vector_of(640 << 10, 4), rules).depth, 3u);
   EXPECT_EQ(choose_tiling(ring, vector_of(5, 4), {1, 1, 3}).tiles, 5u);  // never more than elements
   EXPECT_GT(choose_tiling(ring, vector_of(std::size_t{1} << 33, 8), rules).tiles, 200'000u);

@@ -1,13 +1,17 @@
 #pragma once
 // LogSink: where an embedding program has the log of an engine instead of on stderr.
 //
+//   fabring::Config config;
 //   config.log = "info";  // the level, as FABRING_LOG: what is written at all
-//   config.log_sink =
-//       [](fabring::LogLevel level, int rank, std::string_view text) { logger.write(level, rank, text); };
+//   config.log_sink = [](fabring::LogLevel level, int rank, std::string_view text) {
+//     std::printf("rank %d, level %d: %s\n", rank, static_cast<int>(level), std::string(text).c_str());
+//   };
 
 #include <cstdint>
 #include <functional>
 #include <string_view>
+
+#include "fabring/export.hpp"
 
 namespace fabring {
 

@@ -42,9 +42,11 @@ void WaitGraph::add_nodes() {
     if (!rank.state) continue;
     for (const OperationState& operation : rank.state->operations) {
       if (!is_message(operation)) calls_[{operation.communicator, operation.sequence}][rank.rank] = &operation;
-      const bool waits = operation.phase != OperationPhase::queued && operation.stuck_ms >= still_ms_ &&
+      const bool waits = operation.phase != OperationPhase::queued &&
                          std::any_of(operation.peers.begin(), operation.peers.end(), needs);
-      if (!waits) continue;
+      if (waits && operation.stuck_ms < still_ms_ && operation.stuck_ms >= still_ms_ / 2)
+        young_[rank.rank] = &operation;
+      if (!waits || operation.stuck_ms < still_ms_) continue;
       node_of_[&operation] = nodes_.size();
       of_rank_[rank.rank].push_back(nodes_.size());
       nodes_.push_back({{&rank, &operation}, {}, false});
@@ -67,7 +69,10 @@ Part WaitGraph::part(const Waiter& waiter, Rank rank) const {
 
 const OperationState* WaitGraph::own_wait(Rank rank) const {
   const auto own = of_rank_.find(rank);
-  if (own == of_rank_.end()) return nullptr;
+  if (own == of_rank_.end()) {
+    const auto young = young_.find(rank);
+    return young == young_.end() ? nullptr : young->second;
+  }
   return nodes_[*std::max_element(own->second.begin(), own->second.end(),
                                   [&](std::size_t a, std::size_t b) {
                                     return nodes_[a].waiter.operation->stuck_ms < nodes_[b].waiter.operation->stuck_ms;

@@ -35,7 +35,8 @@ class WaitGraph {
 
   Part part(const Waiter& waiter, Rank rank) const;
 
-  /// What a rank waits in for others, the longest; nothing: it does not. A receive from anybody waits for nobody.
+  /// What a rank waits in for others, the longest, or has waited in for half as long as counts: who waits for it may
+  /// have begun a moment before. Nothing: it does not. A receive from anybody waits for nobody.
   const OperationState* own_wait(Rank rank) const;
 
   /// Deadlocks by order: each of these waits for the rank of the next, the last for that of the first, and at least one
@@ -65,6 +66,7 @@ class WaitGraph {
   const std::uint64_t still_ms_;  // from then on nothing moves
   std::vector<Node> nodes_;
   std::map<Rank, std::vector<std::size_t>> of_rank_;
+  std::map<Rank, const OperationState*> young_;  // what has waited for half as long
   std::map<const OperationState*, std::size_t> node_of_;
   std::map<CallKey, std::map<Rank, const OperationState*>> calls_;  // queued ones as well
   std::vector<std::vector<Waiter>> circles_;

@@ -119,6 +119,16 @@ TEST(HangVerdict, WhoHasWaitedForLessIsNotAccusedEither) {
   EXPECT_THAT(findings[0].what, HasSubstr("rank 1 (host host1, pid 101), which has not called it, has waited itself"));
 }
 
+// Of two that wait for each other one has waited for long enough a moment before the other.
+TEST(HangVerdict, WhoHasNearlyWaitedForLongEnoughIsNotAccusedEither) {
+  JobPicture job = job_of(2);
+  enter_pair(job.ranks[0], "A", 10, 1004, 1);
+  enter_pair(job.ranks[1], "B", 11, 996, 0);
+  const Findings findings = judge(job, 1000);
+  ASSERT_EQ(findings.size(), 1u);
+  EXPECT_EQ(findings[0].id, "hang.standing");
+}
+
 TEST(HangVerdict, WhoIsBusyElsewhereIsNamed) {
   JobPicture job = job_of(2);
   enter_pair(job.ranks[0], "A", 10, 9000, 1);

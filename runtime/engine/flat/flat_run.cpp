@@ -60,21 +60,10 @@ bool FlatRun::run_in_turns(EngineCore& engine, CommunicatorCore& communicator) {
     stage_ = first;
     next_ = stage_begin(stage_);
     if (turn_ > 0 && engine.is_wanted()) return false;
-    if (only_sends() && turn_ + 1 == tiling_.tiles && has_heard(engine, communicator)) return false;
     for (; stage_ <= last; ++stage_)
       if (!run_stage(engine, communicator)) return false;
   }
   return true;
-}
-
-// A peer that sends to who receives nothing has called something else, and the engine says so.
-bool FlatRun::has_heard(EngineCore& engine, CommunicatorCore& communicator) const {
-  Record record;
-  std::span<const std::byte> payload;
-  return std::ranges::any_of(plan_->peers, [&](const PreparedPlan::Peer& peer) {
-    hear_news(engine, communicator, peer.rank);
-    return engine.transfer().front(communicator.members[peer.rank], record, payload);
-  });
 }
 
 bool FlatRun::run_stage(EngineCore& engine, CommunicatorCore& communicator) {

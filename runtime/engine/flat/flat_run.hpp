@@ -128,8 +128,6 @@ class FlatRun {
   bool run_to_end(EngineCore& engine, CommunicatorCore& communicator);
   bool run_one_tile(EngineCore& engine, CommunicatorCore& communicator);
   bool run_in_turns(EngineCore& engine, CommunicatorCore& communicator);
-  bool only_sends() const { return stages() == 1; }
-  bool has_heard(EngineCore& engine, CommunicatorCore& communicator) const;
   bool run_stage(EngineCore& engine, CommunicatorCore& communicator);
   bool run_next(EngineCore& engine, CommunicatorCore& communicator, Tile& tile);
   void run_local(const Tile& tile, const Step& step) const;
@@ -151,7 +149,7 @@ class FlatRun {
   bool is_answered(const CommunicatorCore& communicator, const Tile& tile) const;
   void answer(EngineCore& engine, CommunicatorCore& communicator, const Tile& tile);
   static bool may_send(const CommunicatorCore& communicator, const Step& step);
-  void hear_news(EngineCore& engine, CommunicatorCore& communicator, Rank member) const;
+  void hear_news(EngineCore& engine, CommunicatorCore& communicator, Rank member);
   Record record_for(const CommunicatorCore& communicator, std::uint32_t tile, const Step& step,
                     std::size_t bytes) const;
   static void sent(CommunicatorCore& communicator, const Step& step, std::size_t bytes, std::uint32_t consumed);

@@ -76,7 +76,7 @@ bool FlatRun::send_in_time(EngineCore& engine, CommunicatorCore& communicator, c
 }
 
 // From whom this operation receives nothing, or nothing yet: how much of ours it has taken.
-void FlatRun::hear_news(EngineCore& engine, CommunicatorCore& communicator, Rank member) const {
+void FlatRun::hear_news(EngineCore& engine, CommunicatorCore& communicator, Rank member) {
   Record record;
   std::span<const std::byte> payload;
   const Rank peer = communicator.members[member];

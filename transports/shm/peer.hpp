@@ -1,6 +1,7 @@
 #pragma once
 // Peer: everything between this rank and one other of its node: the posted receives, the sends that wait for room, the
 // channel each way, and the socket that brings descriptors and tells of its end. Owned by the endpoint; its thread.
+// peer.cpp has messages for slots, meeting and ending, peer_fast.cpp the small messages.
 
 #include <deque>
 #include <functional>
@@ -29,13 +30,13 @@ class Peer final : public FastPeer {
  public:
   /// Adds itself to `written_to` whenever fast messages wait for its deliver(). `unwatch`: told of the lifeline's
   /// descriptor before it is closed.
-  Peer(Rank self, Rank rank, int world_size, Arena& arena, CommonCopies& common_copies, Ledger& ledger,
+  Peer(Rank self, Rank rank, int world_size, Arena& arena, CommonCopies& fast_copies, Ledger& ledger,
        std::vector<Peer*>& written_to, std::function<void(int)> unwatch)
       : self_(self),
         rank_(rank),
         world_size_(world_size),
         arena_(arena),
-        common_copies_(common_copies),
+        fast_copies_(fast_copies),
         ledger_(ledger),
         written_to_(written_to),
         unwatch_(std::move(unwatch)) {}
@@ -107,6 +108,7 @@ class Peer final : public FastPeer {
 
  private:
   enum class State : std::uint8_t { alive, ended, lost, dropped };
+  static constexpr std::size_t least_loan = 4096;
 
   Handover::Heard hear_lifeline();
   void on_end();
@@ -138,7 +140,7 @@ class Peer final : public FastPeer {
   const Rank rank_;
   const int world_size_;
   Arena& arena_;
-  CommonCopies& common_copies_;
+  CommonCopies& fast_copies_;
   Ledger& ledger_;
   std::vector<Peer*>& written_to_;
   const std::function<void(int)> unwatch_;

@@ -6,7 +6,7 @@
 #include <mutex>
 #include <utility>
 
-#include "runtime/api/gone.hpp"
+#include "runtime/api/engine_of.hpp"
 #include "runtime/api/own_rank.hpp"
 #include "runtime/api/run_step.hpp"
 #include "runtime/base/rank_list.hpp"

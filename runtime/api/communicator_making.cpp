@@ -7,7 +7,7 @@
 
 #include "fabring/communicator.hpp"
 #include "runtime/api/communicator_making.hpp"
-#include "runtime/api/gone.hpp"
+#include "runtime/api/engine_of.hpp"
 #include "runtime/api/own_rank.hpp"
 #include "runtime/api/run_step.hpp"
 #include "runtime/base/rank_list.hpp"

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "runtime/api/communicator_making.hpp"
-#include "runtime/api/gone.hpp"
+#include "runtime/api/engine_of.hpp"
 #include "runtime/api/run_step.hpp"
 #include "runtime/engine/engine_core.hpp"
 #include "runtime/engine/plans/given_plan.hpp"

@@ -1,5 +1,5 @@
 #include "fabring/communicator.hpp"
-#include "runtime/api/gone.hpp"
+#include "runtime/api/engine_of.hpp"
 #include "runtime/api/guarded_store.hpp"
 #include "runtime/engine/engine_core.hpp"
 #include "runtime/startup/startup.hpp"

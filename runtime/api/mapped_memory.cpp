@@ -6,7 +6,7 @@
 
 #include "fabring/communicator.hpp"
 #include "fabring/memory.hpp"
-#include "runtime/api/gone.hpp"
+#include "runtime/api/engine_of.hpp"
 #include "runtime/engine/engine_core.hpp"
 
 namespace fabring {

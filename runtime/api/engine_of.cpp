@@ -1,4 +1,4 @@
-#include "runtime/api/gone.hpp"
+#include "runtime/api/engine_of.hpp"
 
 #include <fmt/format.h>
 

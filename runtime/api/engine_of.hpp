@@ -1,6 +1,6 @@
 #pragma once
-// What a handle says that has no engine: it outlived that, or this process is a child of fork() and has no more than
-// copies of what its parent made.
+// The engine that a handle's call goes to, and what the call says where there is none: the handle outlived it, or this
+// process is a child of fork() and has no more than copies of what its parent made.
 
 #include <memory>
 

@@ -48,6 +48,7 @@ std::shared_ptr<EngineCore> EngineCore::make(EngineParts parts) {
         std::make_unique<Transfer>(*core->parts_.endpoint, core->parts_.self, size, *core, core->parts_.agreed.parcels);
   if (core->transfer_ && core->parts_.endpoint->poll_calls_kernel() && !core->parts_.waiting.own_core())
     core->transfer_->look_once_a_turn();
+  if (core->transfer_ && core->parts_.waiting.own_core()) core->transfer_->let_streams_gather();
   if (core->transfer_) core->devices_.meet(*core->transfer_);
   // Where memory of GPUs is lent messages are as long as all of the budget can hold a few of.
   const MemoryAccount held = core->memory();

@@ -1,10 +1,12 @@
 #include "runtime/transfer/transfer.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <utility>
 
 #include "runtime/base/nonsense.hpp"
+#include "runtime/base/pause_core.hpp"
 #include "runtime/transfer/transfer_peer.hpp"
 
 namespace fabring {
@@ -238,6 +240,7 @@ Post Transfer::send_block(Rank peer, Slot slot, std::span<const std::byte> from,
   if (post == Post::again) {
     free_operation(operation);
   } else {
+    stream_.sent();
     payload_sent_ += from.size();
     written_ahead_ += as == SendAs::written ? 1 : 0;
   }
@@ -253,6 +256,7 @@ Post Transfer::send_ticket(Rank peer, Slot slot, std::span<const std::byte> tick
   if (post == Post::again) {
     free_operation(operation);
   } else {
+    stream_.sent();
     payload_sent_ += bytes;
   }
   return post;
@@ -276,6 +280,7 @@ Post Transfer::recv_block(Rank peer, std::span<std::byte> into, std::uint64_t co
   if (post == Post::again) {
     free_operation(operation);
   } else {
+    stream_.sent();  // its grant
     free_slots_.pop_back();
   }
   return post;
@@ -289,10 +294,15 @@ void Transfer::decline(Rank rank, Slot slot) {
 }
 
 std::size_t Transfer::look() {
+  const bool gathers = gathers_ && stream_.flows() && fast_peers_.empty();
+  if (gathers) {
+    while (std::chrono::steady_clock::now() < stream_.rests_until()) pause_core();
+  }
   std::array<Completion, 32> completions;
   const std::size_t count = endpoint_.poll(completions);
   looked_ = true;
   for (std::size_t i = 0; i < count; ++i) complete(completions[i]);
+  if (gathers && count > 0) stream_.found(std::chrono::steady_clock::now());
   return count;
 }
 

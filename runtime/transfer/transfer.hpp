@@ -36,6 +36,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/transfer/one_way_stream.hpp"
 #include "runtime/transfer/wire.hpp"
 #include "transports/endpoint.hpp"
 
@@ -140,6 +141,9 @@ class Transfer {
   /// could do something meanwhile, where a look is dear.
   void look_once_a_turn() { once_a_turn_ = true; }
   bool looks_once_a_turn() const { return once_a_turn_; }
+  /// From now on, where all that comes is asked of the kernel: while small messages only come, look again a moment
+  /// later (OneWayStream). For who has a core to wait on.
+  void let_streams_gather() { gathers_ = true; }
   /// Others may have had the core.
   void next_turn() { looked_ = false; }
 
@@ -263,6 +267,8 @@ class Transfer {
   Slot next_slot_ = first_granted_slot;
   std::size_t parcels_in_flight_ = 0;
   bool once_a_turn_ = false, looked_ = false;
+  bool gathers_ = false;
+  OneWayStream stream_;
   std::uint64_t loans_ = 0;
   std::uint64_t written_ahead_ = 0;
   std::uint64_t payload_sent_ = 0;

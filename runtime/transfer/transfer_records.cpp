@@ -41,6 +41,7 @@ void Transfer::send_record(Rank rank, const Record& record, std::span<const std:
   ++header.records;
   std::memcpy(parcel.bytes.get(), &header, sizeof header);
   payload_sent_ += payload.size();
+  if (record.kind == RecordKind::data) stream_.sent();
   mark_busy(rank, peer);
 }
 
@@ -173,6 +174,7 @@ bool Transfer::front_of_parcel(Rank rank, Record& record, std::span<const std::b
 
 void Transfer::pop(Rank rank, std::size_t payload_bytes) {
   payload_received_ += payload_bytes;
+  stream_.took(payload_bytes);
   if (!is_fast(rank)) return pop_of_parcel(rank, payload_bytes);
   loans_ += std::exchange(lent_front(rank), 0);
   fast_peer(rank).pop();

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "runtime/base/pause_core.hpp"
 #include "runtime/engine/engine_core.hpp"
 #include "runtime/engine/flat/flat_run.hpp"
 #include "runtime/engine/members/communicator_core.hpp"

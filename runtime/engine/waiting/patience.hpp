@@ -4,18 +4,12 @@
 #include <chrono>
 #include <cstdint>
 
+#include "runtime/base/pause_core.hpp"
 #include "runtime/engine/waiting/waiting.hpp"
 #include "runtime/engine/waiting/yield_core.hpp"
 #include "runtime/transfer/transfer.hpp"
 
 namespace fabring {
-
-/// Leaves the core to its other thread for a moment.
-inline void pause_core() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#endif
-}
 
 /// It spins, then yields, after which something may have come that `transfer` has not looked for yet.
 class Patience {

@@ -215,6 +215,35 @@ def starting_alike():
     assert all(one == told[0] for one in told)
 
 
+def of_some_ranks():
+    """An optimizer of a process set is made by its members only, which may make those of several models in any order."""
+    first = hvd.add_process_set([0, 1])
+    models = {name: copy.deepcopy(MODEL) for name in ("experts", "trunk", "head")}
+    order = ("trunk", "head") if r == 0 else ("head", "trunk")
+    made = {}
+    for name in (("experts",) if first.included() else ()) + order:
+        model = models[name]
+        made[name] = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.2),
+                                              named_parameters=model.named_parameters(prefix=name),
+                                              process_set=first if name == "experts" else hvd.global_process_set)
+    for x in DATA:
+        for name, optimizer in sorted(made.items()):
+            optimizer.zero_grad()
+            loss_of(models[name], x[mine]).backward()
+            optimizer.step()
+    for name, ranks in (("trunk", n), ("head", n), ("experts", 2)):
+        if name not in made:
+            continue
+        alike = copy.deepcopy(MODEL)
+        plain = torch.optim.SGD(alike.parameters(), lr=0.2)
+        for x in DATA:
+            plain.zero_grad()
+            loss_of(alike, x[:4 * ranks]).backward()
+            plain.step()
+        same(models[name].parameters(), alike.parameters())
+    hvd.remove_process_set(first)
+
+
 def joining():
     """Rank r has r + 1 batches."""
     model = copy.deepcopy(MODEL)
@@ -335,7 +364,7 @@ def data_loaders():
     assert all(one == told[0] for one in told)
 
 
-for check in (optimizers, schedulers, wrapped_again, orders_that_differ, misuse, starting_alike, joining, joining_without_names,
-              batch_norm, batch_norm_in_half_types, data_loaders):
+for check in (optimizers, schedulers, wrapped_again, of_some_ranks, orders_that_differ, misuse, starting_alike,
+              joining, joining_without_names, batch_norm, batch_norm_in_half_types, data_loaders):
     check()
     print(f"rank {r}: {check.__name__} ok", flush=True)

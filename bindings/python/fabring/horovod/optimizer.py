@@ -6,6 +6,7 @@ from __future__ import annotations
 import functools
 import warnings
 import weakref
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -18,10 +19,13 @@ from fabring.horovod import basics
 from fabring.horovod.buckets import Bucket, by_device, cut
 from fabring.horovod.collectives import reduction
 from fabring.horovod.compression import Compression, Compressor
+from fabring.horovod.negotiation import Negotiation
 from fabring.horovod.process_set import ProcessSet, global_process_set
 from fabring.horovod.requests import Average, Sum
 
-_made = 0  # optimizers of this process; all ranks make them in the same order
+# How many optimizers this rank has made for a process set since it is set up, by their first parameters: its members count
+# alike whatever the ranks outside make, and whichever of two models comes first.
+_made: weakref.WeakKeyDictionary[Negotiation, Counter[str]] = weakref.WeakKeyDictionary()
 _living: weakref.WeakSet[_Distributed] = weakref.WeakSet()
 
 
@@ -30,8 +34,6 @@ class _Distributed:
 
     def _set_up(self, named: list[tuple[str, torch.Tensor]], compression: type[Compressor], passes: int,
                 terms: dict[str, Any], groups: Any, sparse_as_dense: bool, process_set: ProcessSet) -> None:
-        global _made
-        _made += 1
         for other in list(_living):  # one around the same optimizer has its attributes in common with this one
             other._let_go(named)
         self._hooks: dict[int, RemovableHandle] = {}
@@ -45,9 +47,10 @@ class _Distributed:
         self._buckets: list[Bucket] = []
         if not process_set.included() or basics.size() == 1:
             return
+        label = _label(named, process_set)
         wanted = [parameter for _, parameter in named if parameter.requires_grad]
         for i, chosen in enumerate(_partition(wanted, groups, compression)):
-            bucket = Bucket(f"optimizer {_made} bucket {i}", chosen, compression, process_set, terms, sparse_as_dense)
+            bucket = Bucket(f"{label} bucket {i}", chosen, compression, process_set, terms, sparse_as_dense)
             self._buckets.append(bucket)
             for parameter in chosen:
                 self._bucket_of[id(parameter)] = bucket
@@ -174,6 +177,14 @@ def _let_schedulers_watch(made: torch.optim.Optimizer, watched: Any) -> None:
         return type(optimizer).step(optimizer, *arguments, **named)
 
     made.step = step
+
+
+def _label(named: list[tuple[str, torch.Tensor]], process_set: ProcessSet) -> str:
+    """What the other ranks of the set know this rank's next optimizer by."""
+    first = named[0][0] if named else "nothing"
+    counted = _made.setdefault(process_set.negotiation(), Counter())
+    counted[first] += 1
+    return f"optimizer {counted[first]} of {first}"
 
 
 def _named(optimizer: torch.optim.Optimizer,

@@ -24,7 +24,7 @@ def test_collectives(device):
 @pytest.mark.parametrize("device", ["cpu", "packed"])
 def test_training(device):
     done = fine(3, "horovod_training.py", device)
-    assert done.out.count(" ok") == 12 * 3
+    assert done.out.count(" ok") == 13 * 3
 
 
 @pytest.mark.parametrize("device", ["cpu", "packed"])

@@ -126,6 +126,26 @@ def wrapped_again():
         same(model.parameters(), alike.parameters())
 
 
+def shared_weights():
+    """A parameter that two modules share comes under both names, and is reduced once."""
+    model, alike = (nn.ModuleDict({"encoder": nn.Linear(6, 6), "decoder": nn.Linear(6, 6)}).double() for _ in range(2))
+    for one in (model, alike):
+        one["decoder"].weight = one["encoder"].weight
+    alike.load_state_dict(model.state_dict())
+    hvd.broadcast_parameters(model.state_dict(), root_rank=0)
+    hvd.broadcast_parameters(alike.state_dict(), root_rank=0)
+    named = [pair for part in model for pair in model[part].named_parameters(prefix=part)]
+    assert len(named) == 4
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), named_parameters=named)
+    plain = torch.optim.SGD(alike.parameters(), lr=0.1)
+    for x in DATA:
+        for one, optimizer_of, share in ((model, optimizer, x[mine]), (alike, plain, x)):
+            optimizer_of.zero_grad()
+            loss_of(lambda given: one["decoder"](one["encoder"](given).tanh()), share).backward()
+            optimizer_of.step()
+    same(model.parameters(), alike.parameters())
+
+
 class Doubling(hvd.Compressor):
     """A compression of the user's own, that keeps the shape in mind."""
 
@@ -364,7 +384,7 @@ def data_loaders():
     assert all(one == told[0] for one in told)
 
 
-for check in (optimizers, schedulers, wrapped_again, of_some_ranks, orders_that_differ, misuse, starting_alike,
+for check in (optimizers, schedulers, wrapped_again, shared_weights, of_some_ranks, orders_that_differ, misuse, starting_alike,
               joining, joining_without_names, batch_norm, batch_norm_in_half_types, data_loaders):
     check()
     print(f"rank {r}: {check.__name__} ok", flush=True)

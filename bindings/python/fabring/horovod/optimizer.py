@@ -189,9 +189,10 @@ def _label(named: list[tuple[str, torch.Tensor]], process_set: ProcessSet) -> st
 
 def _named(optimizer: torch.optim.Optimizer,
            given: Iterable[tuple[str, torch.Tensor]] | None) -> list[tuple[str, torch.Tensor]]:
+    """The optimizer's parameters, each once."""
     own = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     if given is None:
-        return [(f"parameter {i}", parameter) for i, parameter in enumerate(own)]
+        return _once((f"parameter {i}", parameter) for i, parameter in enumerate(own))
     named = list(given)
     if any(not isinstance(one, tuple) for one in named):
         raise ValueError("named_parameters is a sequence of (name, parameter), usually model.named_parameters()")
@@ -204,7 +205,15 @@ def _named(optimizer: torch.optim.Optimizer,
     if missing:
         raise ValueError(f"named_parameters lacks parameters of the optimizer: numbers {missing}")
     belongs = {id(parameter) for parameter in own}
-    return [(name, parameter) for name, parameter in named if id(parameter) in belongs]
+    return _once((name, parameter) for name, parameter in named if id(parameter) in belongs)
+
+
+def _once(named: Iterable[tuple[str, torch.Tensor]]) -> list[tuple[str, torch.Tensor]]:
+    """Without the other names of what comes again, as a weight does that two modules share: it has one gradient."""
+    first: dict[int, tuple[str, torch.Tensor]] = {}
+    for name, parameter in named:
+        first.setdefault(id(parameter), (name, parameter))
+    return list(first.values())
 
 
 def _partition(parameters: list[torch.Tensor], groups: Any, compression: type[Compressor]) -> list[list[torch.Tensor]]:

@@ -91,6 +91,10 @@ def movements():
         assert hvd.broadcast(torch.tensor([r]), root).item() == root
         x = torch.zeros(2, 2).t() + r
         assert hvd.broadcast_(x, root) is x and (x == root).all()
+        x = torch.tensor([float(r)]).expand(3) if r == root else torch.zeros(6)[::2]
+        version = x._version
+        assert (hvd.broadcast_(x, root) == root).all()
+        assert r != root or x._version == version, "the root's is only read"
     sent = torch.cat([torch.full((i + 1,), 10 * r + i) for i in everyone])
     got, splits = hvd.alltoall(sent, splits=[i + 1 for i in everyone])
     assert splits.tolist() == [r + 1] * n and got.tolist() == [10 * i + r for i in everyone for _ in range(r + 1)]

@@ -176,7 +176,8 @@ def _broadcast(comm: Communicator, batch: Batch, request: Request, everyone: lis
         here = target if target.is_contiguous() else torch.empty_like(target, memory_format=torch.contiguous_format)
         if comm.rank == root and here.data_ptr() != source.data_ptr():
             here.copy_(source.detach())
-        after = None if here is target else lambda to=target, of=here: to.copy_(of)
+        # Outputs that we make are contiguous, so on the root `target` is what was sent, and is only read.
+        after = None if here is target or comm.rank == root else lambda to=target, of=here: to.copy_(of)
         batch.add(comm.start.broadcast(here, root=root), after)
 
 

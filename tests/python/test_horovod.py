@@ -118,6 +118,12 @@ def test_what_one_rank_alone_has_no_memory_for_every_rank_hears_of():
     assert fine(3, "horovod_out_of_memory.py").out.count("heard") == 3
 
 
+@pytest.mark.parametrize("way", ["shutdown", "remove"])
+def test_a_rank_that_leaves_in_the_middle_of_a_round_adds_no_zeros(way):
+    done = fine(3, "horovod_left.py", way)
+    assert done.out.count("heard: ") == (3 if way == "shutdown" else 2), str(done)
+
+
 def test_memory_that_one_rank_alone_shares_between_calls_is_refused_on_every_rank():
     done = fine(3, "horovod_shared.py", environment={"FABRING_TIMEOUT": "5s"})
     assert done.out.count("went on") == 3

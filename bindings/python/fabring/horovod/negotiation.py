@@ -252,8 +252,8 @@ class Negotiation:
         requests: list[Request] = []
         names = [(name, terms) for name, terms, _ in batch_of]
         try:
-            for name, terms in names:
-                requests.append(self._take(name) or _zeros(name, terms, self._join_gpu))
+            for name, terms, ranks in batch_of:
+                requests.append(self._own(name, terms, ranks))
             self._check_memory({name for name, _ in names})
             everyone = [[ranks.get(rank, terms) for rank in range(self.size)] for _, terms, ranks in batch_of]
             batch = execution.begin(self._data, requests, everyone)
@@ -271,6 +271,15 @@ class Negotiation:
             request.started.set()
         if self._joined.get(self.rank):
             batch.finish()  # nobody else waits for it here
+
+    def _own(self, name: str, terms: Terms, ranks: dict[int, Terms]) -> Request:
+        """This rank's part; zeros where it has joined without having asked. Raises if what it asked for is gone: the set was
+        closed since, and with zeros in its place the others would get a sum without it."""
+        if request := self._take(name):
+            return request
+        if self.rank in ranks and self._ended is not None:
+            raise self._ended
+        return _zeros(name, terms, self._join_gpu)
 
     def _check_memory(self, names: set[str]) -> None:
         """What is one operation must not write the same memory twice, on no rank: the others would wait for the one that refuses."""

@@ -2,6 +2,7 @@
 
 import os
 
+import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
@@ -84,6 +85,53 @@ def shapes_of_memory(rank, size):
 
 def test_shapes_of_memory():
     run(3, shapes_of_memory)
+
+
+def at_odd_byte(values):
+    return torch.frombuffer(bytearray(values.numpy().tobytes()), dtype=values.dtype, count=values.numel() - 1, offset=1)
+
+
+def only_read_on_the_root(rank, size, path):
+    """The root of a broadcast sends what it can only read, what a backward pass needs as it is, and several elements in one
+    place; what it makes of its tensor meanwhile stays."""
+    whole = torch.arange(12.0)
+    mapped = np.memmap(path, dtype=np.uint8, mode="r")  # what writes to it ends the process
+    read_only = torch.frombuffer(mapped, dtype=torch.float32)
+    for of_root, expected in ((read_only, whole), (read_only[::2], whole[::2]),
+                              (read_only.reshape(3, 4).t(), whole.reshape(3, 4).t()),
+                              (torch.frombuffer(mapped[1:], dtype=torch.float32, count=11), at_odd_byte(whole))):
+        tensor = of_root if rank == 0 else torch.zeros(expected.shape)
+        dist.broadcast(tensor, src=0)
+        same(tensor, expected)
+    expanded = torch.full((1,), 3.0).expand(4) if rank == 0 else torch.zeros(4)
+    dist.broadcast(expanded, src=0)
+    same(expanded, torch.full((4,), 3.0))
+
+    weight = torch.ones(2, 3, requires_grad=True)
+    saved = (weight * 2).t()
+    loss = saved.square().sum()
+    dist.broadcast(saved.detach() if rank == 0 else torch.zeros(3, 2), src=0)
+    loss.backward()
+    same(weight.grad, torch.full((2, 3), 8.0))
+
+    across = torch.zeros(3, 2).t()
+    work = dist.broadcast(across, src=0, async_op=True) if rank == 0 else None
+    across += 1
+    store = dist.distributed_c10d._get_default_store()
+    if rank == 0:
+        store.set("changed", "")
+        work.wait()
+        same(across, torch.ones(2, 3))
+    else:
+        store.wait(["changed"])
+        dist.broadcast(across, src=0)
+
+
+@pytest.mark.filterwarnings("ignore:The given buffer is not writable")
+def test_the_root_of_a_broadcast_is_only_read(tmp_path):
+    path = tmp_path / "values"
+    path.write_bytes(torch.arange(12.0).numpy().tobytes())
+    run(2, only_read_on_the_root, str(path))
 
 
 def of_other_values(rank, size):

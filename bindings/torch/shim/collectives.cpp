@@ -11,7 +11,9 @@ ProcessGroup::WorkPointer ProcessGroup::broadcast(Tensors& tensors, const c10d::
   Task task;
   task.type = c10d::OpType::BROADCAST;
   task.title = "fabring:broadcast";
-  const at::Tensor buffer = to_write(tensors[0], options.rootRank == rank_, task.copies, "the tensor");
+  // The root's is only read, wherever it lies: in a file that is mapped for reading, or saved for a backward pass.
+  const at::Tensor buffer = options.rootRank == rank_ ? to_read(tensors[0], "the tensor")
+                                                      : to_write(tensors[0], false, task.copies, "the tensor");
   const Elements elements = elements_to_move(buffer);
   fabring_operation operation = describe_operation(FABRING_COLLECTIVE_BROADCAST, options.timeout);
   fill(operation, buffer, buffer, elements, buffer);

@@ -242,6 +242,30 @@ def test_works_and_futures():
     run(2, futures)
 
 
+def not_alone(rank, size):
+    """Who waits leaves Python to the program's other threads, in each of the ways to wait: what it waits for needs one here."""
+    store = dist.distributed_c10d._get_default_store()
+
+    def several():
+        with dist._coalescing_manager(device=torch.device("cpu"), async_ops=True) as all_of_them:
+            for length in (3, 5):
+                dist.broadcast(torch.ones(length), src=1, async_op=True)
+        return all_of_them.works[0]
+
+    for way, begin in (("one", lambda: dist.all_reduce(torch.ones(3), async_op=True)), ("several", several)):
+        if rank == 1:
+            store.wait([way], timedelta(seconds=30))
+        work = begin()
+        if rank == 0:
+            threading.Timer(0.2, store.set, (way, "")).start()
+        work.synchronize()
+        assert work.is_completed()
+
+
+def test_who_waits_by_synchronize_does_not_stop_python():
+    run(2, not_alone, timeout_s=20)
+
+
 def kept_works(rank, size):
     works = [dist.all_reduce(torch.ones(3), async_op=True) for _ in range(3)]
     works.append(dist.irecv(torch.ones(1), 1 - rank))

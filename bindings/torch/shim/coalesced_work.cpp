@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "interpreter.hpp"
+
 namespace fabring_torch {
 
 CoalescedWork::CoalescedWork(int rank, Parts parts)
@@ -39,6 +41,11 @@ bool CoalescedWork::wait(std::chrono::milliseconds timeout) {
   }
   if (first) std::rethrow_exception(first);
   return true;
+}
+
+void CoalescedWork::synchronize() {
+  const WithoutInterpreter without;
+  wait(kNoTimeout);
 }
 
 void CoalescedWork::abort() {

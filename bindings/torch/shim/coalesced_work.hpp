@@ -24,7 +24,7 @@ class CoalescedWork final : public c10d::Work {
   std::exception_ptr exception() const override;
   /// `timeout` is for all of them together. Throws what the first that failed throws, when none is left to wait for.
   bool wait(std::chrono::milliseconds timeout) override;
-  void synchronize() override { wait(kNoTimeout); }
+  void synchronize() override;
   void abort() override;
   /// Of all parts, one after the other, as the future has them too.
   std::vector<at::Tensor> result() override;

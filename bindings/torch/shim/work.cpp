@@ -13,6 +13,7 @@
 #include "devices.hpp"
 #include "engine.hpp"
 #include "failure.hpp"
+#include "interpreter.hpp"
 #include "underway.hpp"
 
 namespace fabring_torch {
@@ -285,7 +286,8 @@ void Work::finish_once() {
     if (task_.device) guard.reset_device(*task_.device);
     const BesideCaptures beside(task_.device);
     if (!thrown) make_copies(task_.device, task_.copies);
-    if (!thrown && task_.device) check_device(*task_.device);  // a future that it makes fail is one that nobody can wait for
+    // A future that this makes fail would be one that nobody can wait for.
+    if (!thrown && task_.device) check_device(*task_.device);
   } catch (...) {
     thrown = std::current_exception();
   }
@@ -314,6 +316,7 @@ void Work::complete_future(const std::exception_ptr& thrown) {
 
 bool Work::isCompleted() {
   origin_.check();
+  const WithoutInterpreter without;  // it may finish the Work, or wait for a lock of who does
   {
     const std::lock_guard lock(mutex_);
     if (completed_) return true;
@@ -385,6 +388,11 @@ bool Work::wait(std::chrono::milliseconds timeout) {
   cv_.wait(lock, [&] { return completed_; });  // the copies may be another thread's work
   if (exception_) std::rethrow_exception(exception_);
   return true;
+}
+
+void Work::synchronize() {
+  const WithoutInterpreter without;
+  wait(kNoTimeout);
 }
 
 void Work::let_end() {

@@ -57,7 +57,7 @@ class Work final : public c10d::Work {
   bool isSuccess() const override;
   /// `timeout` 0: as long as the operation may take. Past it: DistBackendError, and the operation goes on.
   bool wait(std::chrono::milliseconds timeout) override;
-  void synchronize() override { wait(kNoTimeout); }
+  void synchronize() override;
   void abort() override;
   int sourceRank() const override;
   std::vector<at::Tensor> result() override { return task_.outputs; }

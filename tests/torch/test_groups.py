@@ -266,6 +266,40 @@ def test_who_waits_by_synchronize_does_not_stop_python():
     run(2, not_alone, timeout_s=20)
 
 
+def waited_for_by_two(rank, size):
+    """One of those who wait finishes the Work, which takes a moment with so many results; the others go on once its future is
+    complete, not before, and not only when its callbacks have run."""
+    parts = list(torch.zeros(20_000).split(1))
+    options = dist.AllreduceCoalescedOptions()
+    options.asyncOp = True
+    for call in range(10):
+        seen, one_has = [], threading.Event()
+        if call % size == rank:
+            time.sleep(0.1)  # the other one waits by then
+        work = dist.group.WORLD.allreduce_coalesced(parts, options)
+        future = work.get_future()
+
+        def wait(work=work, future=future, seen=seen, one_has=one_has):
+            work.wait()
+            seen.append(future.done() and work.is_completed())
+            one_has.set()
+
+        waiters = [threading.Thread(target=wait) for _ in range(2)]
+        for waiter in waiters:
+            waiter.start()
+        called = future.then(lambda _, work=work, one_has=one_has: work.wait() and one_has.wait(30))
+        while not work.is_completed():
+            time.sleep(0.001)
+        assert future.done()
+        for waiter in waiters:
+            waiter.join(30)
+        assert called.wait() and seen == [True, True], seen
+
+
+def test_the_future_is_complete_when_the_work_is():
+    run(2, waited_for_by_two)
+
+
 def kept_works(rank, size):
     works = [dist.all_reduce(torch.ones(3), async_op=True) for _ in range(3)]
     works.append(dist.irecv(torch.ones(1), 1 - rank))

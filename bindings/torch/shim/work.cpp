@@ -147,6 +147,9 @@ Work::Work(Membership membership, Task task)
       task_(std::move(task)),
       future_(make_future(task_.device)) {
   if (is_receive(task_.type)) membership_.stay.reset();
+  // The first of its callbacks: who waits goes on before the program's run, which may wait for who waits. It takes
+  // no part in what the device's streams do.
+  future_->addCallback([this](c10::ivalue::Future&) { tell_future_over(); }, /*uses_future=*/false);
 }
 
 Work::~Work() {
@@ -312,6 +315,15 @@ void Work::complete_future(const std::exception_ptr& thrown) {
   } catch (...) {
     TORCH_WARN("fabring: the future of a finished operation, or a callback of it, has failed");
   }
+  tell_future_over();  // if it could not be completed
+}
+
+void Work::tell_future_over() {
+  {
+    const std::lock_guard lock(mutex_);
+    future_over_ = true;
+  }
+  cv_.notify_all();
 }
 
 bool Work::isCompleted() {
@@ -319,12 +331,12 @@ bool Work::isCompleted() {
   const WithoutInterpreter without;  // it may finish the Work, or wait for a lock of who does
   {
     const std::lock_guard lock(mutex_);
-    if (completed_) return true;
+    if (future_over_) return true;
   }
   if (!all_done()) return false;
   finish_once();
   const std::lock_guard lock(mutex_);
-  return completed_;  // another thread may be at it
+  return future_over_;  // another thread may be at it
 }
 
 bool Work::isSuccess() const {
@@ -352,7 +364,7 @@ bool Work::wait(std::chrono::milliseconds timeout) {
   const auto deadline = std::chrono::steady_clock::now() + timeout;
   {
     std::unique_lock lock(mutex_);
-    if (completed_) {
+    if (future_over_) {
       if (exception_) std::rethrow_exception(exception_);
       return true;
     }
@@ -385,7 +397,7 @@ bool Work::wait(std::chrono::milliseconds timeout) {
                         " of process group '", membership_.group->request().name, "' is not done after the ",
                         timeout.count(), " ms given to wait(); it goes on"));
   std::unique_lock lock(mutex_);
-  cv_.wait(lock, [&] { return completed_; });  // the copies may be another thread's work
+  cv_.wait(lock, [&] { return future_over_; });  // the copies may be another thread's work
   if (exception_) std::rethrow_exception(exception_);
   return true;
 }

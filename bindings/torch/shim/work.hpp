@@ -53,6 +53,7 @@ class Work final : public c10d::Work {
   Work(Membership membership, Task task);
   ~Work() override;
 
+  /// Then the future is completed too, if perhaps not all of its callbacks have run, as with wait().
   bool isCompleted() override;
   bool isSuccess() const override;
   /// `timeout` 0: as long as the operation may take. Past it: DistBackendError, and the operation goes on.
@@ -76,6 +77,7 @@ class Work final : public c10d::Work {
 
  private:
   void complete_future(const std::exception_ptr& thrown);
+  void tell_future_over();
   /// While one lives, membership_ and handles_ stay; false: they are gone already, because the Work is finished.
   class Use {
    public:
@@ -101,6 +103,7 @@ class Work final : public c10d::Work {
   Task task_;
   c10::intrusive_ptr<c10::ivalue::Future> future_;
   std::atomic<int> source_{-1};
+  bool future_over_ = false;  // completed, or it cannot be; under mutex_, as completed_, which comes before it
 
   std::mutex state_;
   std::size_t running_ = 0;        // operations the engine has not told us about; under state_

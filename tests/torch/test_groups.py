@@ -300,6 +300,34 @@ def test_the_future_is_complete_when_the_work_is():
     run(2, waited_for_by_two)
 
 
+def future_of_several(rank, size):
+    """It is complete when what was coalesced is, whatever callbacks of a part's future do meanwhile."""
+    store = dist.distributed_c10d._get_default_store()
+    runs, go_on = threading.Event(), threading.Event()
+
+    def hold(_):
+        runs.set()
+        return go_on.wait(30)
+
+    with dist._coalescing_manager(device=torch.device("cpu"), async_ops=True) as manager:
+        held = dist.irecv(torch.ones(1), 1 - rank).get_future().then(hold)
+        store.set(f"held {rank}", "")
+        store.wait([f"held {1 - rank}"])
+        dist.isend(torch.ones(1), 1 - rank)
+    work, = manager.works
+    future = work.get_future()
+    waited = future.then(lambda done: work.wait() and len(done.value()))
+    assert runs.wait(30)
+    work.wait()
+    assert future.done() and work.is_completed() and len(future.value()) == 2
+    go_on.set()
+    assert held.wait() and waited.wait() == 2
+
+
+def test_the_future_of_coalesced_calls_is_complete_when_they_are():
+    run(2, future_of_several)
+
+
 def kept_works(rank, size):
     works = [dist.all_reduce(torch.ones(3), async_op=True) for _ in range(3)]
     works.append(dist.irecv(torch.ones(1), 1 - rank))

@@ -1,7 +1,5 @@
 #include "coalesced_work.hpp"
 
-#include <ATen/core/ivalue.h>
-
 #include <algorithm>
 #include <utility>
 
@@ -13,7 +11,10 @@ CoalescedWork::CoalescedWork(int rank, Parts parts)
     : c10d::Work(rank, c10d::OpType::COALESCED), parts_(std::move(parts)) {}
 
 bool CoalescedWork::isCompleted() {
-  return std::all_of(parts_.begin(), parts_.end(), [](const auto& part) { return part->isCompleted(); });
+  const WithoutInterpreter without;
+  if (!std::all_of(parts_.begin(), parts_.end(), [](const auto& part) { return part->isCompleted(); })) return false;
+  complete_future();
+  return true;
 }
 
 bool CoalescedWork::isSuccess() const {
@@ -39,7 +40,11 @@ bool CoalescedWork::wait(std::chrono::milliseconds timeout) {
       if (!first) first = std::current_exception();
     }
   }
-  if (first) std::rethrow_exception(first);
+  if (first) {
+    (void)isCompleted();  // it may have been the last of `timeout` only
+    std::rethrow_exception(first);
+  }
+  complete_future();
   return true;
 }
 
@@ -62,23 +67,23 @@ std::vector<at::Tensor> CoalescedWork::result() {
 }
 
 c10::intrusive_ptr<c10::ivalue::Future> CoalescedWork::getFuture() {
-  const auto tensors = c10::ListType::create(c10::TensorType::get());
-  c10::List<c10::intrusive_ptr<c10::ivalue::Future>> futures(c10::FutureType::create(tensors));
-  std::vector<at::Device> devices;
-  for (const auto& part : parts_) {
-    const auto future = part->getFuture();
-    devices.insert(devices.end(), future->devices().begin(), future->devices().end());
-    futures.push_back(future);
+  const std::lock_guard lock(mutex_);
+  if (!together_) {
+    std::vector<JointFuture::Future> futures;
+    for (const auto& part : parts_) futures.push_back(part->getFuture());
+    together_ = std::make_shared<JointFuture>(futures, result());
+    together_->follow();
   }
-  // Not the one that collectAll() gives: its value is the futures, and it knows no device.
-  auto all = c10::make_intrusive<c10::ivalue::Future>(tensors, std::move(devices));
-  c10::collectAll(futures)->addCallback([all, outputs = result()](c10::ivalue::Future& done) {
-    if (done.hasError())
-      all->setError(done.exception_ptr());
-    else
-      all->markCompleted(c10::IValue(outputs));
-  });
-  return all;
+  return together_->future();
+}
+
+void CoalescedWork::complete_future() {
+  std::shared_ptr<JointFuture> together;
+  {
+    const std::lock_guard lock(mutex_);
+    together = together_;
+  }
+  if (together) together->complete();
 }
 
 }  // namespace fabring_torch

@@ -7,7 +7,10 @@
 #include <chrono>
 #include <cstdint>
 #include <exception>
+#include <memory>
 #include <vector>
+
+#include "joint_future.hpp"
 
 namespace fabring_torch {
 
@@ -32,7 +35,11 @@ class CoalescedWork final : public c10d::Work {
   std::uint64_t getSequencenumber() const override { return parts_.back()->getSequencenumber(); }
 
  private:
+  /// All parts are over: so is their future, if somebody has asked for it.
+  void complete_future();
+
   const Parts parts_;
+  std::shared_ptr<JointFuture> together_;  // of getFuture(); under mutex_
 };
 
 }  // namespace fabring_torch

@@ -288,7 +288,10 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   bool is_away(Rank world_rank) const;
   void cut_off(Rank world_rank);
   void report(Failure failure);
+
+  // engine_withdrawals.cpp: what peers are told beside the data when an operation fails
   void withdraw(const Execution& execution);
+  void heard_withdrawal(CommunicatorCore& communicator, Rank member);
   void drop_early(CommunicatorCore& communicator);
 
   // engine_overdue.cpp: from time to time, about operations that take long

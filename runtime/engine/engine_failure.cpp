@@ -207,23 +207,6 @@ void EngineCore::fail(CommunicatorCore& communicator, const Status& why) {
   finished_some_ = true;
 }
 
-// Ranks that never make this communicator keep what was granted to them: they are told, as nobody else will.
-void EngineCore::withdraw(const Execution& execution) {
-  if (execution.point_to_point()) return;  // granted only to who has sent on it
-  Record record;
-  record.kind = RecordKind::withdrawn;
-  record.communicator = execution.communicator()->id;
-  record.sequence = execution.sequence();
-  for (const Rank peer : execution.peers_outstanding()) transfer_->send_record(peer, record);
-}
-
-void EngineCore::drop_early(CommunicatorCore& communicator) {
-  for (const auto& [key, early] : communicator.early)
-    if (key.kind == RecordKind::grant) transfer_->decline(communicator.members[key.peer], early.record.slot);
-  communicator.early.clear();
-  for (auto& member : communicator.member) member.early_grants = 0;
-}
-
 void EngineCore::settle(Time now) {
   for (std::size_t i = 0; i < settling_.size();) {
     const auto communicator = settling_[i].communicator.lock();

@@ -106,9 +106,12 @@ void EngineCore::on_record(Rank peer, const Record& record, std::span<const std:
       return decline_grant(peer, record);  // it was dropped here: nobody needs what comes for it
   }
   if (!communicator) return keep_orphan(peer, record, payload);
-  if (record.kind == RecordKind::withdrawn) return;  // grants end with its failure
-  const bool of_message = record.signature.collective == static_cast<std::uint8_t>(Collective::send);
   const Rank member = communicator->rank_of_world(peer);
+  if (record.kind == RecordKind::withdrawn) {
+    if (member >= 0) heard_withdrawal(*communicator, member);
+    return;
+  }
+  const bool of_message = record.signature.collective == static_cast<std::uint8_t>(Collective::send);
   if (member < 0 && communicator->is_subgroup())
     return decline_grant(peer, record);  // of another one of that number: their lists tell whose is wrong
   if (member < 0 || !is_possible(record, of_message))
@@ -123,6 +126,8 @@ void EngineCore::on_record(Rank peer, const Record& record, std::span<const std:
     if (left_.load()) check_late(*communicator, member, record);
     return;
   }
+  if (record.kind == RecordKind::grant && communicator->member[member].has_withdrawn)
+    return decline_grant(peer, record);
   if (of_message) return on_message(*communicator, member, record, payload);
   Execution* execution = communicator->find_active(record.sequence);
   if (const Status differs = compare(*communicator, member, record); !differs.ok()) {
@@ -141,8 +146,8 @@ void EngineCore::on_record(Rank peer, const Record& record, std::span<const std:
   }
   if (execution == nullptr) {
     // Of one that a FlatRun is at it comes here when its sender is lost, and is used there or by who goes on.
-    if (!is_next(*communicator, record.sequence) && record.sequence != communicator->flat_sequence && past.sequence != 0 &&
-        past.sequence == record.sequence)
+    if (!is_next(*communicator, record.sequence) && record.sequence != communicator->flat_sequence &&
+        past.sequence != 0 && past.sequence == record.sequence)
       return suspect(
           peer, nonsense("it sent a message for an operation that is over here",
                          fmt::format("in operation #{} on communicator '{}'", record.sequence, communicator->label)));

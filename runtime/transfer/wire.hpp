@@ -31,7 +31,7 @@ enum class RecordKind : std::uint8_t {
   entered = 3,    ///< the early messages of this operation were taken: `consumed` counts
   announce = 4,   ///< a large message waits for its grant: lets the receiver see the signature, if nothing else has
   matched = 5,    ///< of messages of the reader (send, recv): received `slot`, `bytes`, asked for `tile` (MessageRoom)
-  withdrawn = 6,  ///< this operation has failed here: who has not made its communicator answers the grants it keeps
+  withdrawn = 6,  ///< this operation has failed here: the reader answers the grants that it has, and gives loans back
 };
 
 struct Record {

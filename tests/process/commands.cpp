@@ -158,9 +158,10 @@ Exit Commands::async(const Words& words) {
   Exit exit = Exit::fine;
   for (std::int64_t step = 1; exit == Exit::fine && (steps == 0 || step <= steps || !queue.empty());) {
     if (queue.size() < window && (steps == 0 || step <= steps)) {
-      auto vector = std::make_unique<CheckedVector>(type, op);
+      auto vector = std::make_unique<CheckedVector>(type, op, words.number("mapped", 0) != 0 ? &engine_ : nullptr);
       vector->fill(sizes.next() / sizeof(float), communicator.rank(), static_cast<std::uint64_t>(step), step % 2 == 0);
       fabring::Work begun = communicator.allreduce_async(vector->in(), vector->out(), vector->count(), type, op);
+      if (step == 1) Event("begun").text("on", words.text("on", "world"));
       queue.push_back({std::move(vector), std::move(begun), step++});
       continue;
     }

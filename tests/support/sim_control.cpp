@@ -37,6 +37,9 @@ class SimControlPlane final : public ControlPlane {
   void set_activity(std::string text) override { world_.seats_[rank_].activity = std::move(text); }
   std::string activity_of(Rank rank) const override { return world_.seats_[rank].activity; }
   std::uint32_t leave_order(Rank rank) const override { return world_.seats_[rank].left; }
+  std::chrono::milliseconds silent_for(Rank rank) const override {
+    return std::chrono::seconds(world_.silent.count(rank) != 0 ? 5 : 0);
+  }
   std::string host_of(Rank rank) const override { return "host" + std::to_string(rank); }
   Status leave(std::chrono::milliseconds) override { return {}; }  // called from a thread of the engine
   std::uint64_t strangers() const override { return 0; }
@@ -86,7 +89,7 @@ void SimControl::decide(const Failure& failure) {
 void SimControl::deliver(Rank rank, const Failure& failure) {
   Seat& seat = seats_[rank];
   if (seat.dead || !seat.handler) return;
-  if (seat.pauses % 2 == 1) {
+  if (seat.pauses % 2 == 1 || held_) {
     seat.kept.push_back(failure);
     return;
   }
@@ -109,10 +112,18 @@ void SimControl::pause(Rank rank) {
 }
 
 void SimControl::resume(Rank rank) {
-  Seat& seat = seats_[rank];
-  ++seat.pauses;
+  ++seats_[rank].pauses;
+  deliver_kept(rank);
+}
+
+void SimControl::let_news_go() {
+  held_ = false;
+  for (Rank rank = 0; rank < static_cast<Rank>(seats_.size()); ++rank) deliver_kept(rank);
+}
+
+void SimControl::deliver_kept(Rank rank) {
   std::vector<Failure> kept;
-  kept.swap(seat.kept);
+  kept.swap(seats_[rank].kept);
   for (const Failure& failure : kept) deliver(rank, failure);
 }
 

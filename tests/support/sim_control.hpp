@@ -25,9 +25,14 @@ class SimControl {
   void say_goodbye(Rank rank, const std::string& account = {});
   void pause(Rank rank);
   void resume(Rank rank);
+  /// Nobody hears of any failure until the news goes on.
+  void hold_news() { held_ = true; }
+  void let_news_go();
 
   Time most_delay = std::chrono::milliseconds(5);
   Time silence = std::chrono::seconds(30);
+  /// Of whom all are told that nothing is heard.
+  std::set<Rank> silent;
   /// Every failure that was passed on, in order.
   const std::vector<Failure>& failures() const { return failures_; }
   /// Every refusal that was told, and taken back.
@@ -50,10 +55,12 @@ class SimControl {
   void tell(RefusedCall refusal);
   void decide(const Failure& failure);
   void deliver(Rank rank, const Failure& failure);
+  void deliver_kept(Rank rank);
 
   Timeline& timeline_;
   std::vector<Seat> seats_;
   std::uint32_t goodbyes_ = 0;
+  bool held_ = false;
   std::set<std::pair<std::uint64_t, Rank>> known_;
   std::vector<Failure> failures_;
   std::vector<RefusedCall> refusals_;

@@ -100,7 +100,7 @@ void Execution::make_ready(Tile& tile, StepId id) {
 }
 
 bool Execution::advance() {
-  if (failed() || !started_) return false;
+  if (failed() || !started_ || !intact_) return false;
   bool moved = false;
   if (waits_for_stream_ && !wait_for_stream()) return false;
   if (!retry_.empty()) {
@@ -185,6 +185,21 @@ void Execution::step_done(Tile& tile, StepId id) {
 }
 
 // ---- ending -------------------------------------------------------------------------------------------------------
+
+// Sends without their grants wait, as they do before these come.
+void Execution::give_up_on(Rank member) {
+  const int at = started_ && !failed() ? plan_->peer_index(member) : -1;
+  if (at < 0) return;
+  for (auto& tile : tiles_) {
+    if (!tile->active) continue;
+    for (const StepId id : plan_->peers[at].sends) {
+      if (tile->steps[id].granted == 0) continue;
+      engine_->transfer().decline(world_rank(id), tile->steps[id].granted);
+      tile->steps[id].granted = 0;
+    }
+    for (const StepId id : plan_->peers[at].receives) bring_home(*tile, id);
+  }
+}
 
 void Execution::fail(const Status& why) {
   if (failed()) return;

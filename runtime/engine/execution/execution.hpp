@@ -115,6 +115,9 @@ class Execution {
   void deliver(std::vector<std::byte> payload) { delivered_ = std::move(payload); }
   void deliver(std::shared_ptr<Execution> from) { delivered_from_ = std::move(from); }
   const std::shared_ptr<Execution>& delivered_from() const { return delivered_from_; }
+  /// This member has failed in it, and waits for what it granted and lent: it has that back now. The rest goes on as
+  /// far as it can, and ends with the reason when that is known here.
+  void give_up_on(Rank member);
   /// Ends it; it is finished once no block is outstanding. The first reason counts.
   void fail(const Status& why);
   bool failed() const { return !failure_.ok(); }
@@ -295,6 +298,7 @@ class Execution {
   void empty_landings(Tile& tile, StepId reader);
   bool give_back(Tile& tile, StepId receive);
   bool give_back_read(Tile& tile, StepId reader);
+  void bring_home(Tile& tile, StepId receive);
 
   // execution_messages.cpp
   void take_small(Tile& tile, StepId id, std::span<const std::byte> payload);
@@ -328,6 +332,7 @@ class Execution {
   bool fits_cache_ = true;
   bool started_ = false;
   bool complete_ = false;
+  bool intact_ = true;  // else what was read of a peer that is lost may be anything, and nothing is made of it
 
   std::vector<std::unique_ptr<Tile>> tiles_;  // depth of them, tile t in tiles_[t % depth]
   std::uint32_t next_tile_ = 0;

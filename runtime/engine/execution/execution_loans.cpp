@@ -1,5 +1,6 @@
 // Messages that are read where they lie: what this rank lends, when it may be overwritten, and what it gives back.
 
+#include "runtime/base/copy_bytes.hpp"
 #include "runtime/base/nonsense.hpp"
 #include "runtime/engine/engine_core.hpp"
 #include "runtime/engine/execution/execution.hpp"
@@ -38,13 +39,14 @@ void Execution::on_lent(std::uint32_t tile_slot, StepId id, std::span<const std:
   const bool aligned = reinterpret_cast<std::uintptr_t>(message.data()) % size_of(call_.carried()) == 0;
   if (!aligned)
     engine_->suspect(world_rank(id), nonsense("it lent memory at an address at which no element can be", place()));
-  if (failed() || !aligned || message.size() != message_bytes(tile, id)) {
+  if (failed() || !intact_ || !aligned || message.size() != message_bytes(tile, id)) {
     (void)give_back(tile, id);
     if (!aligned) message = {};
   } else if (step.kind == StepKind::recv) {
     tile.place.lent[step.to.scratch] = message.data();
   }
   on_block(tile_slot, id, Outcome::done, static_cast<std::uint32_t>(message.size()));
+  if (communicator_->member[step.peer].has_withdrawn) bring_home(tile, id);
 }
 
 // What one step alone reads need not be copied to scratch first, if that step waits for nothing else: two ranks that
@@ -80,6 +82,18 @@ bool Execution::give_back(Tile& tile, StepId receive) {
   if (step.kind == StepKind::recv && step.to.space == Space::scratch)
     (on_device_ ? tile.there : tile.place).lent[step.to.scratch] = nullptr;
   return engine_->transfer().give_back(world_rank(receive), lent.loan);
+}
+
+// A copy where it would have come if it had not been lent, for who cannot wait until it is read. What a device reads is
+// read when the device comes to it.
+void Execution::bring_home(Tile& tile, StepId receive) {
+  const StepState::Lent& lent = tile.steps[receive].lent;
+  if (lent.at == nullptr || on_device_) return;
+  const Step& step = plan_->plan.steps[receive];
+  std::byte* const home =
+      step.kind == StepKind::recv ? operands_->own_area(tile.place, step.to).data() : tile.steps[receive].slot;
+  copy_bytes(home, lent.at, message_bytes(tile, receive));
+  intact_ = give_back(tile, receive) && intact_;
 }
 
 bool Execution::give_back_read(Tile& tile, StepId reader) {

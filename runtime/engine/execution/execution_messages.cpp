@@ -133,7 +133,7 @@ void Execution::on_block(std::uint32_t tile_slot, StepId id, Outcome outcome, st
   Tile& tile = *tiles_[tile_slot];
   const Step& step = plan_->plan.steps[id];
   no_longer_outstanding(id);
-  if (failed()) return;
+  if (failed() || !intact_) return;
   if (outcome == Outcome::refused) {
     engine_->devices().handed_pieces().forget(world_rank(id));
     tile.steps[id].in_full = true;

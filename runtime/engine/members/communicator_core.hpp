@@ -116,6 +116,7 @@ class CommunicatorCore {
     std::uint32_t early_kept = 0;   ///< kept here, not taken yet
     std::size_t early_grants = 0;   ///< likewise of its grants and announcements
     bool heard = false;             ///< something of it has come here: it has made this communicator
+    bool has_withdrawn = false;     ///< this communicator has failed there, and waits for what it granted and lent
   };
   struct EarlyKey {
     bool point_to_point;  // its sequences are those of a pair

@@ -283,7 +283,8 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   void end(const CommunicatorCore& communicator, Execution& execution, const Status& why);
   void fail(CommunicatorCore& communicator, const Status& why);
   void report_suspects(Time now);
-  void settle(Time now);
+  Time time_to_settle(const std::vector<std::shared_ptr<Execution>>& failed) const;
+  void settle();
   bool needs(Rank world_rank) const;
   bool is_away(Rank world_rank) const;
   void cut_off(Rank world_rank);
@@ -409,8 +410,7 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   bool endpoint_failed_ = false;  ///< as a whole, which has been reported
   struct Settling {
     std::weak_ptr<CommunicatorCore> communicator;
-    Time limit;  ///< how long nothing may come back
-    Time until;
+    Time since;               ///< by attended_: nothing has come back
     std::size_t outstanding;  ///< blocks, at the last look
   };
   std::vector<Settling> settling_;

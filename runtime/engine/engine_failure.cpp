@@ -11,9 +11,8 @@
 namespace fabring {
 namespace {
 
-// How long nothing of a failed operation's memory may come back before who holds it is disconnected. Who has not heard
-// of the failure yet cannot give it back, and that may take a while where somebody on the way to it is gone: ranks that
-// live must not lose each other by that.
+// How long nothing of a failed operation's memory may come back before who holds it is disconnected. Who lives is asked
+// for it (withdraw()), and may be busy, or without a core: ranks that live must not lose each other by that.
 constexpr auto settle_with_the_living = std::chrono::milliseconds(2500);
 constexpr auto settle_with_the_lost = std::chrono::milliseconds(100);
 
@@ -197,17 +196,20 @@ void EngineCore::fail(CommunicatorCore& communicator, const Status& why) {
     withdraw(*execution);
   }
   drop_early(communicator);
-  if (!running.empty()) {
-    bool living = false;
-    for (const auto& execution : running)
-      for (Rank peer : execution->peers_outstanding()) living = living || !is_away(peer);
-    const Time limit = living ? Time(settle_with_the_living) : Time(settle_with_the_lost);
-    settling_.push_back({running.front()->communicator(), limit, parts_.clock->now() + limit, outstanding(running)});
-  }
+  if (!running.empty()) settling_.push_back({running.front()->communicator(), attended_, outstanding(running)});
   finished_some_ = true;
 }
 
-void EngineCore::settle(Time now) {
+// By what is known of them now: who was silent when it failed may have been heard again.
+Time EngineCore::time_to_settle(const std::vector<std::shared_ptr<Execution>>& failed) const {
+  for (const auto& execution : failed)
+    for (const Rank peer : execution->peers_outstanding())
+      if (!is_away(peer)) return settle_with_the_living;
+  return settle_with_the_lost;
+}
+
+// Time in which this rank itself stood still is nobody's fault (attended_).
+void EngineCore::settle() {
   for (std::size_t i = 0; i < settling_.size();) {
     const auto communicator = settling_[i].communicator.lock();
     const auto running = communicator ? communicator->running() : std::vector<std::shared_ptr<Execution>>();
@@ -217,9 +219,9 @@ void EngineCore::settle(Time now) {
     }
     if (const std::size_t left = outstanding(running); left < settling_[i].outstanding) {
       settling_[i].outstanding = left;  // they are at it
-      settling_[i].until = now + settling_[i].limit;
+      settling_[i].since = attended_;
     }
-    if (now >= settling_[i].until) {
+    if (attended_ - settling_[i].since >= time_to_settle(running)) {
       for (const auto& execution : running) {
         if (!execution->failed()) continue;
         for (Rank peer : execution->peers_outstanding()) {

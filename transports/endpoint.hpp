@@ -220,6 +220,13 @@ class Endpoint {
     return {};
   }
 
+  /// Bytes still to move of what connections to and from `peer` are in the middle of. It changes while a long message
+  /// moves, which completes only at its end. For who asks seldom; 0: there is none, or it is not known.
+  virtual std::uint64_t bytes_in_motion(Rank peer) const {
+    (void)peer;
+    return 0;
+  }
+
   /// Why this endpoint as a whole failed, by no fault of a peer; success while it has not. All its peers are lost then.
   virtual Status error() const { return {}; }
 

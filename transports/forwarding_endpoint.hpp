@@ -61,6 +61,7 @@ class ForwardingEndpoint : public Endpoint {
   void wake() override { inner_->wake(); }
   Status peer_error(Rank peer) const override { return inner_->peer_error(peer); }
   std::string unconnected(Rank peer) const override { return inner_->unconnected(peer); }
+  std::uint64_t bytes_in_motion(Rank peer) const override { return inner_->bytes_in_motion(peer); }
   Status error() const override { return inner_->error(); }
   void disconnect(Rank peer) override { inner_->disconnect(peer); }
   void finish_sending() override { inner_->finish_sending(); }

@@ -284,6 +284,7 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   void fail(CommunicatorCore& communicator, const Status& why);
   void report_suspects(Time now);
   Time time_to_settle(const std::vector<std::shared_ptr<Execution>>& failed) const;
+  std::uint64_t in_motion(const std::vector<std::shared_ptr<Execution>>& failed) const;
   void settle();
   bool needs(Rank world_rank) const;
   bool is_away(Rank world_rank) const;
@@ -412,6 +413,7 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
     std::weak_ptr<CommunicatorCore> communicator;
     Time since;               ///< by attended_: nothing has come back
     std::size_t outstanding;  ///< blocks, at the last look
+    std::uint64_t in_motion;  ///< of these, and of others to the same peers: bytes, likewise
   };
   std::vector<Settling> settling_;
   std::atomic<std::uint64_t> ran_at_once_{0};

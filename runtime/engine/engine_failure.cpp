@@ -196,7 +196,8 @@ void EngineCore::fail(CommunicatorCore& communicator, const Status& why) {
     withdraw(*execution);
   }
   drop_early(communicator);
-  if (!running.empty()) settling_.push_back({running.front()->communicator(), attended_, outstanding(running)});
+  if (!running.empty())
+    settling_.push_back({running.front()->communicator(), attended_, outstanding(running), in_motion(running)});
   finished_some_ = true;
 }
 
@@ -208,6 +209,14 @@ Time EngineCore::time_to_settle(const std::vector<std::shared_ptr<Execution>>& f
   return settle_with_the_lost;
 }
 
+// A long message on a slow link, or behind an outage, comes back as a whole and late.
+std::uint64_t EngineCore::in_motion(const std::vector<std::shared_ptr<Execution>>& failed) const {
+  std::uint64_t bytes = 0;
+  for (const auto& execution : failed)
+    for (const Rank peer : execution->peers_outstanding()) bytes += parts_.endpoint->bytes_in_motion(peer);
+  return bytes;
+}
+
 // Time in which this rank itself stood still is nobody's fault (attended_).
 void EngineCore::settle() {
   for (std::size_t i = 0; i < settling_.size();) {
@@ -217,10 +226,11 @@ void EngineCore::settle() {
       settling_.erase(settling_.begin() + static_cast<std::ptrdiff_t>(i));
       continue;
     }
-    if (const std::size_t left = outstanding(running); left < settling_[i].outstanding) {
-      settling_[i].outstanding = left;  // they are at it
-      settling_[i].since = attended_;
-    }
+    const std::size_t left = outstanding(running);
+    const std::uint64_t moving = in_motion(running);
+    if (left < settling_[i].outstanding || moving != settling_[i].in_motion) settling_[i].since = attended_;  // at it
+    settling_[i].outstanding = std::min(settling_[i].outstanding, left);
+    settling_[i].in_motion = moving;
     if (attended_ - settling_[i].since >= time_to_settle(running)) {
       for (const auto& execution : running) {
         if (!execution->failed()) continue;

@@ -75,6 +75,9 @@ class SimEndpoint final : public Endpoint {
     if (!fabric_.timeline_.step()) std::this_thread::yield();
   }
   void wake() override {}
+  std::uint64_t bytes_in_motion(Rank peer) const override {
+    return fabric_.bytes_in_motion ? fabric_.bytes_in_motion(peer) : 0;
+  }
   Status peer_error(Rank peer) const override { return fabric_.ports_[self_].links[peer].error; }
   std::string unconnected(Rank peer) const override {
     const auto found = fabric_.unconnected_.find(peer);

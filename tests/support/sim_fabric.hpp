@@ -59,6 +59,8 @@ class SimFabric {
   void watch_sends(Rank rank, std::vector<Slot>& slots) { watched_ = {rank, &slots}; }
   /// From now on all endpoints say this of what they have of `rank`.
   void say_unconnected(Rank rank, std::string words) { unconnected_[rank] = std::move(words); }
+  /// What endpoints say of their bytes in motion to a peer; none: 0.
+  std::function<std::uint64_t(Rank peer)> bytes_in_motion;
   /// How often the endpoint of `rank` was asked to look at all it has (Endpoint::look_now).
   std::uint64_t looks(Rank rank) const { return ports_[rank].looks; }
   /// How often its memory was admitted, and how many of these are still held.

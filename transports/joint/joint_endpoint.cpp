@@ -159,6 +159,7 @@ class JointEndpoint final : public Endpoint {
 
   Status peer_error(Rank peer) const override { return at(peer).peer_error(peer); }
   std::string unconnected(Rank peer) const override { return at(peer).unconnected(peer); }
+  std::uint64_t bytes_in_motion(Rank peer) const override { return at(peer).bytes_in_motion(peer); }
   Status error() const override {
     const Status local = local_->error();
     return local.ok() ? network_->error() : local;

@@ -41,6 +41,12 @@ class RailsEndpoint final : public Endpoint {
     const Peer& of = peers_[static_cast<std::size_t>(peer)];
     return of.ways.empty() ? std::string() : endpoint_of(of.ways.front()).unconnected(peer);
   }
+  std::uint64_t bytes_in_motion(Rank peer) const override {
+    std::uint64_t bytes = 0;
+    for (const Way& way : peers_[static_cast<std::size_t>(peer)].ways)
+      if (way.known) bytes += endpoint_of(way).bytes_in_motion(peer);
+    return bytes;
+  }
   /// Of the first card, or of one that carried data: without another the rank goes on.
   Status error() const override { return error_.ok() ? rails_.front().endpoint->error() : error_; }
   void disconnect(Rank peer) override;

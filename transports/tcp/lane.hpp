@@ -49,6 +49,8 @@ class Lane {
   Progress read(SlotTable& posted, Ledger& ledger);
   bool receiving() const { return receiving_ || begin_ != end_; }
   bool read_ended() const { return read_ended_; }
+  /// Of the messages that it is in the middle of, both ways.
+  std::size_t bytes_in_motion() const { return batch_.left() + (receiving_ ? expected_ - received_ : 0); }
   /// Reads and drops, a bounded amount: closing with unread bytes would destroy (RST) what we sent last.
   void drain();
 

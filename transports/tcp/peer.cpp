@@ -143,6 +143,12 @@ Lane* Peer::idle_lane(std::size_t bytes) {
   return nullptr;
 }
 
+std::uint64_t Peer::bytes_in_motion() const {
+  std::uint64_t bytes = 0;
+  for (const auto& lane : lanes_) bytes += lane->bytes_in_motion();
+  return bytes;
+}
+
 void Peer::on_read_ended() {
   const bool all = std::ranges::all_of(lanes_, [](const auto& lane) { return lane->read_ended(); });
   // On a lane that is still to come the other side may have sent already: it uses one as soon as it has taken it. The

@@ -42,6 +42,7 @@ class Peer {
   bool alive() const { return state_ == State::alive; }
   const Status& error() const { return error_; }
   bool dialed = false;
+  std::uint64_t bytes_in_motion() const;
   const Lane* first_lane() const { return lanes_.empty() ? nullptr : lanes_.front().get(); }
 
  private:

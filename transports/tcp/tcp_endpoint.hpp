@@ -31,6 +31,7 @@ class TcpEndpoint final : public Endpoint {
   void wake() override { loop_.wake(); }
   Status peer_error(Rank peer) const override;
   std::string unconnected(Rank peer) const override;
+  std::uint64_t bytes_in_motion(Rank peer) const override { return peer_at(peer).bytes_in_motion(); }
   Status error() const override { return error_; }
   void disconnect(Rank peer) override;
   void finish_sending() override;

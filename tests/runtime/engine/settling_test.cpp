@@ -50,6 +50,16 @@ TEST(Settling, takes_who_does_not_give_memory_back_for_lost) {
   EXPECT_THAT(two.lost(), ::testing::ElementsAre(1));
 }
 
+TEST(Settling, waits_while_a_long_message_moves) {
+  Settling two(1, 20s);
+  std::uint64_t left = 1000;
+  two.world.fabric().bytes_in_motion = [&](Rank) { return left; };
+  for (; left > 995; --left) two.world.linger(2s);
+  EXPECT_THAT(two.lost(), IsEmpty());
+  two.world.linger(2800ms);  // since it came to a stop
+  EXPECT_THAT(two.lost(), ::testing::ElementsAre(1));
+}
+
 TEST(Settling, takes_who_was_silent_already_for_lost_soon) {
   Settling two(1, 10s, true);
   two.world.linger(200ms);

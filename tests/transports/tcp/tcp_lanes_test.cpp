@@ -44,6 +44,28 @@ TEST_P(TcpManyLanes, AMessageReadBehindALongOneIsNotForgotten) {
       << bench.endings.size() << " of " << 2 * streams.size() << " messages came";
 }
 
+TEST(TcpLane, SaysHowMuchOfALongMessageIsStillToMove) {
+  Bench bench(1);
+  ASSERT_TRUE(bench.connect());
+  EXPECT_EQ(bench.endpoint->bytes_in_motion(0), 0u);
+  Bytes into(long_bytes), wire(tcp::padded_header_bytes + long_bytes);
+  bench.endpoint->post_recv(0, long_slot, into, 1);
+  tcp::encode({long_slot, long_bytes}, wire.data());
+  const std::size_t half = wire.size() / 2;
+  ASSERT_EQ(bench.stream->write(wire.data(), half).bytes, half);
+  EXPECT_TRUE(bench.reach([&] { return bench.endpoint->bytes_in_motion(0) == wire.size() - half; }));
+  ASSERT_EQ(bench.stream->write(wire.data() + half, wire.size() - half).bytes, wire.size() - half);
+  EXPECT_TRUE(bench.reach([&] { return bench.ended(1); }));
+  EXPECT_EQ(bench.endpoint->bytes_in_motion(0), 0u);
+
+  Bytes from(64u << 20);  // more than sockets hold
+  bench.endpoint->post_send(0, long_slot, from, 2);
+  EXPECT_TRUE(bench.reach([&] {
+    const auto left = bench.endpoint->bytes_in_motion(0);
+    return left > 0 && left < from.size();
+  }));
+}
+
 INSTANTIATE_TEST_SUITE_P(Peers, TcpManyLanes, testing::Values(20, 70));
 
 }  // namespace

@@ -177,6 +177,7 @@ void EngineCore::refused_subgroup(std::uint32_t id, const Status& why) {
 // The first byte says what it is about.
 void EngineCore::heard_letter(Rank from, std::string_view letter) {
   if (letter.starts_with(MemberList::mark)) membership_check_.heard(from, letter.substr(1));
+  if (letter.starts_with(DroppedLetter::mark)) heard_of_dropped(from, letter.substr(1));
   if (letter.starts_with(ShrinkLetter::mark)) shrinks_.heard(from, letter.substr(1));
 }
 

@@ -35,6 +35,7 @@
 #include "runtime/engine/flat/flat_scratch.hpp"
 #include "runtime/engine/members/claimed_ids.hpp"
 #include "runtime/engine/members/communicator_core.hpp"
+#include "runtime/engine/members/dropped.hpp"
 #include "runtime/engine/members/membership_check.hpp"
 #include "runtime/engine/members/refusals.hpp"
 #include "runtime/engine/members/shrinks.hpp"
@@ -339,6 +340,12 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   Status compare_accounts();
   Status heard_mismatch(std::uint64_t communicator) const;
 
+  // engine_dropped.cpp: communicators that others have dropped, or this rank has
+  void heard_of_dropped(Rank from, std::string_view bytes);
+  void ask_for_dropped(const CommunicatorCore& communicator, Execution& execution, Time now);
+  bool is_dropped_before(const CommunicatorCore& communicator, const Execution& execution, Rank rank) const;
+  void check_dropped(CommunicatorCore& communicator, Execution& execution, Time now);
+
   // engine_reporting.cpp: what this rank is doing
   void ask_state(std::function<void(const RankState&)> tell);
   void tell_state();
@@ -421,6 +428,7 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   const std::shared_ptr<AccountBook> account_book_ = std::make_shared<AccountBook>();
   const std::shared_ptr<DroppedGrants> dropped_grants_ = std::make_shared<DroppedGrants>();
   Departures departures_;
+  DroppedElsewhere dropped_elsewhere_;
   Shrinks shrinks_;
   MembershipCheck membership_check_;
   std::set<Rank> left_out_;  ///< by shrinks; under mutex_

@@ -86,6 +86,7 @@ void EngineCore::tick(Time now) {
         say_what_waits(*execution, now);
         try_the_unheard(*communicator, *execution, now);
         check_left(*communicator, *execution);
+        check_dropped(*communicator, *execution, now);
       }
       check_deadline(*communicator, *execution, now);
     }

@@ -1,6 +1,8 @@
-// Letters of the control plane between engines: lists of members, and what ranks of a shrink say to each other. The
-// latter go to one that takes part in it: whatever it hears, it decides once, and never leaves itself out.
+// Letters of the control plane between engines: lists of members, questions about communicators that were dropped, and
+// what ranks of a shrink say to each other. The latter go to one that takes part in it: whatever it hears, it decides
+// once, and never leaves itself out.
 
+#include "runtime/engine/members/dropped.hpp"
 #include "runtime/engine/members/membership.hpp"
 #include "runtime/engine/members/shrink_agreement.hpp"
 #include "tests/fuzz/pieces.hpp"
@@ -30,6 +32,7 @@ void run(std::string_view input) {
   for (Pieces pieces(input); !pieces.empty(); from = (from + 1) % members) {
     const std::string_view bytes = pieces.text();
     if (const auto list = MemberList::decode(1, bytes, members)) require(list->encode() == bytes, "a list is exact");
+    if (const auto dropped = DroppedLetter::decode(bytes)) require(dropped->encode() == bytes, "an answer is exact");
     const auto heard = ShrinkLetter::decode(bytes);
     if (!heard) continue;
     require(heard->encode() == bytes, "a letter is exact");
@@ -49,6 +52,7 @@ Seeds seeds() {
   using Kind = ShrinkLetter::Kind;
   const MemberSet none(members), low = {true, true, false, false, false}, own = {false, false, true, false, false};
   return {piece(MemberList{1, 77, {4, 0, 2}}.encode()),
+          piece(DroppedLetter{true, 7, 9, true, 3}.encode()),
           piece(letter(Kind::ask, none).encode()) + piece(letter(Kind::wait, none).encode()),
           piece(letter(Kind::decided, none).encode()) + piece(letter(Kind::decided, low).encode()),
           piece(letter(Kind::report, low).encode()) + piece(letter(Kind::report, low).encode()) +

@@ -9,6 +9,7 @@ class SimControlPlane final : public ControlPlane {
     world_.seats_[rank_].handler = nullptr;
     world_.seats_[rank_].refusal_handler = nullptr;
     world_.seats_[rank_].goodbye_handler = nullptr;
+    world_.seats_[rank_].letter_handler = nullptr;
   }
   Result<std::vector<std::string>> all_gather(std::string) override {
     return Status(ErrorCode::unsupported, "a simulated world has nothing to gather");
@@ -28,6 +29,10 @@ class SimControlPlane final : public ControlPlane {
   }
   void on_goodbye(std::function<void(Rank, const std::string&)> handler) override {
     world_.seats_[rank_].goodbye_handler = std::move(handler);
+  }
+  void send_letter(Rank to, std::string letter) override { world_.carry(rank_, to, std::move(letter)); }
+  void on_letter(std::function<void(Rank, std::string_view)> handler) override {
+    world_.seats_[rank_].letter_handler = std::move(handler);
   }
   void after(std::chrono::milliseconds delay, std::function<void()> what) override {
     world_.timeline_.after(delay, [&world = world_, rank = rank_, what = std::move(what)] {
@@ -76,6 +81,17 @@ void SimControl::tell(RefusedCall refusal) {
       if (!seat.dead && seat.refusal_handler) seat.refusal_handler(refusal);
     });
   }
+}
+
+void SimControl::carry(Rank from, Rank to, std::string letter) {
+  if (seats_[from].dead) return;
+  ++letters_;
+  Time& last = seats_[to].told_until;  // never in another order
+  last = std::max(last, timeline_.now() + timeline_.between(Time(0), most_delay));
+  timeline_.at(last, [this, from, to, letter = std::move(letter)] {
+    Seat& seat = seats_[to];
+    if (!seat.dead && seat.letter_handler) seat.letter_handler(from, letter);
+  });
 }
 
 void SimControl::decide(const Failure& failure) {

@@ -7,6 +7,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "runtime/control/control_plane.hpp"
@@ -35,6 +36,8 @@ class SimControl {
   std::set<Rank> silent;
   /// Every failure that was passed on, in order.
   const std::vector<Failure>& failures() const { return failures_; }
+  /// How many letters were sent.
+  std::size_t letters() const { return letters_; }
   /// Every refusal that was told, and taken back.
   const std::vector<RefusedCall>& refusals() const { return refusals_; }
 
@@ -44,6 +47,7 @@ class SimControl {
     std::function<void(const Failure&)> handler;
     std::function<void(const RefusedCall&)> refusal_handler;
     std::function<void(Rank, const std::string&)> goodbye_handler;
+    std::function<void(Rank, std::string_view)> letter_handler;
     Time told_until{};
     bool dead = false;
     std::uint32_t left = 0;    // the place of its goodbye among all
@@ -53,6 +57,7 @@ class SimControl {
   };
   void report(Failure failure);
   void tell(RefusedCall refusal);
+  void carry(Rank from, Rank to, std::string letter);
   void decide(const Failure& failure);
   void deliver(Rank rank, const Failure& failure);
   void deliver_kept(Rank rank);
@@ -60,6 +65,7 @@ class SimControl {
   Timeline& timeline_;
   std::vector<Seat> seats_;
   std::uint32_t goodbyes_ = 0;
+  std::size_t letters_ = 0;
   bool held_ = false;
   std::set<std::pair<std::uint64_t, Rank>> known_;
   std::vector<Failure> failures_;

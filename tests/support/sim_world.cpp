@@ -109,6 +109,13 @@ SimWorld::~SimWorld() {
   open_.clear();
 }
 
+void SimWorld::drop_with_operations(Rank rank, int group) {
+  std::erase_if(operations_, [&](const auto& operation) {
+    return operation->rank == rank && operation->group == group && operation->done();
+  });
+  drop(rank, group);
+}
+
 int SimWorld::group(std::vector<Rank> members) {
   Group made;
   made.members = std::move(members);
@@ -129,6 +136,7 @@ std::shared_ptr<SimOperation> SimWorld::call(Rank rank, Request what, int group)
   auto operation = std::make_shared<SimOperation>();
   const auto core = communicator(rank, group);
   operation->rank = rank;
+  operation->group = group;
   operation->what = what;
   operation->data = data_of(what, core->self, core->size());
   RankData& data = operation->data;

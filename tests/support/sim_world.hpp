@@ -62,6 +62,7 @@ class SimOperation {
   Status status() const { return execution->status(); }
 
   Rank rank = 0;  // in the world
+  int group = 0;
   Request what;
   RankData data;
   std::unique_ptr<GuardedBytes> in, out;  // `out` only if in place
@@ -81,6 +82,8 @@ class SimWorld {
   std::shared_ptr<CommunicatorCore> communicator(Rank rank, int group = 0);
   /// The rank's program does not need it any more.
   void drop(Rank rank, int group) { groups_[group].made[rank].reset(); }
+  /// Nor those of its operations there that are done, which keep it as long as they live.
+  void drop_with_operations(Rank rank, int group);
 
   std::shared_ptr<SimOperation> call(Rank rank, Request what, int group = 0);
   /// Every member calls it now.

@@ -150,8 +150,9 @@ class Execution {
   Time next_note{};               ///< when to say again that it waits
   std::uint64_t noted_steps = 0;  ///< done when last looked at, and since when no more
   Time stuck_since{};
-  Time next_look{};   ///< when to look at those it waits for
-  Time left_since{};  ///< since when it has waited for one that has, while nothing came; by EngineCore::attended_
+  Time next_look{};      ///< when to look at those it waits for
+  Time next_question{};  ///< when to ask them whether they have dropped its communicator
+  Time left_since{};     ///< since when it has waited for one that has, while nothing came; by EngineCore::attended_
   std::uint64_t left_moves = 0;  ///< what had come by then
   std::uint64_t bytes_done() const;
   /// Of all tiles; it grows while anything moves.

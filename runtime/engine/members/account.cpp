@@ -142,6 +142,14 @@ std::vector<AccountBook::Entry> AccountBook::entries() const {
   return {entries_.begin(), entries_.end()};
 }
 
+std::optional<Account> AccountBook::of(std::uint32_t id, std::size_t there) const {
+  std::lock_guard lock(mutex_);
+  const auto found =
+      std::ranges::find_if(entries_, [&](const Entry& entry) { return entry.account.communicator >> 32 == id; });
+  if (found != entries_.end()) return found->account;
+  return !dropped_some_ && open_ == there ? std::optional(Account{}) : std::nullopt;  // one that has called nothing
+}
+
 bool AccountBook::complete(std::size_t there) const {
   std::lock_guard lock(mutex_);
   return !dropped_some_ && open_ == there;

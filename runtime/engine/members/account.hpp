@@ -79,6 +79,8 @@ class AccountBook {
   /// `entry`: of one that has called or sent something.
   void close(std::optional<Entry> entry);
   std::vector<Entry> entries() const;
+  /// Of the one of this id that is gone, as long as so many are there. Nothing: it is not known.
+  std::optional<Account> of(std::uint32_t id, std::size_t there) const;
   /// Does it have all that are gone, if so many are there? Before entries() are read.
   bool complete(std::size_t there) const;
 

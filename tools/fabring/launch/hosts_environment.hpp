@@ -22,7 +22,8 @@ struct MeetingHost {
   AgentFacts facts;
 };
 /// The address of the first host as the others see it. What a host saw us come from counts if it is an address of this
-/// host, as `is_here` says: behind a jump host or a NAT it is theirs. Errors: unavailable when nothing tells. Pure.
+/// host, as `is_here` says: behind a jump host or a NAT it is theirs. Loopback is said only where all are one machine.
+/// Errors: unavailable when nothing tells. Pure.
 Result<std::string> meeting_address(const std::vector<MeetingHost>& hosts,
                                     const std::function<bool(const std::string& address)>& is_here);
 

@@ -110,6 +110,33 @@ TEST(MeetingAddress, IsNoneOfAJumpHost) {
   EXPECT_THAT(none.error().message(), AllOf(HasSubstr("b was reached from 10.1.0.1"), HasSubstr("--master-addr")));
 }
 
+// On Debian /etc/hosts has 127.0.1.1 for the host's own name, so `ssh me@node0` on node0 goes over loopback.
+TEST(MeetingAddress, IsNoLoopbackForOtherHosts) {
+  const auto address = [](const std::vector<MeetingHost>& hosts) {
+    return meeting_address(hosts, [](const std::string& at) { return at == "10.0.0.1" || at.starts_with("127."); });
+  };
+  const auto looped = [](std::string name, std::string host_name, std::string at) {
+    return MeetingHost{std::move(name), true, {std::move(host_name), 1, std::move(at), "127.0.0.1"}};
+  };
+  const MeetingHost there{"me@node1", true, {"node1", 1, "10.0.0.2", "10.0.0.1"}};
+  const MeetingHost behind{"me@node1", true, {"node1", 1, "10.1.0.2", "10.1.0.1"}};
+  for (const char* loopback : {"127.0.1.1", "127.0.0.1", "::1", "::ffff:127.0.0.1"}) {
+    const MeetingHost self = looped("me@node0", "node0", loopback);
+    EXPECT_EQ(*address({self, there}), "10.0.0.1") << loopback;
+    EXPECT_EQ(*address({self, behind}), "node0") << "no other host saw an address of this one";
+    EXPECT_EQ(*address({self, looped("you@node0", "node0", loopback)}), "127.0.0.1") << "one machine";
+    EXPECT_EQ(*address({self, {"localhost", false, {"node0", 1, "", ""}}}), "127.0.0.1");
+  }
+  EXPECT_EQ(*address({there, looped("me@node0", "node0", "127.0.1.1")}), "10.0.0.2");
+  for (const char* name : {"me@localhost", "me@127.0.0.1", "me@localhost.localdomain"}) {
+    const auto none = address({looped(name, "node0", "127.0.0.1"), behind});
+    ASSERT_FALSE(none) << name;
+    EXPECT_THAT(none.error().message(), HasSubstr("--master-addr"));
+  }
+  // Two hosts at the ends of two tunnels, as virtual machines have them: each is reached over its own loopback.
+  EXPECT_EQ(*address({looped("vm0", "vm0", "127.0.0.1"), looped("vm1", "vm1", "127.0.0.1")}), "vm0");
+}
+
 TEST(ExportedEnvironment, IsFabringsOwnAndWhatWasAskedFor) {
   const Environment here{
       {"FABRING_LOG", "info"}, {"FABRING_RANK", "3"}, {"FABRING_SECRET_FILE", "/s"}, {"HOME", "/me"}, {"LIBS", "/l"}};

@@ -130,6 +130,18 @@ Status pmix_read(const LauncherInput& in, LaunchInfo& info, LauncherAdvice& advi
 
 // --- Slurm ---------------------------------------------------------------------------------------------------------
 
+// The list whose first host has rank 0. A step of several components of a heterogeneous job (--het-group=0,1) has its
+// hosts sorted by name, but its ranks by component: then it is the first component's, where that takes part. All ranks
+// see the same lists, and rank 0 sees whether it is there.
+Result<std::string_view> slurm_list_of_rank_0(const LauncherInput& in) {
+  constexpr std::string_view step = "SLURM_STEP_NODELIST", component = "SLURM_JOB_NODELIST_HET_GROUP_0";
+  if (!in.has("SLURM_HET_SIZE") || !in.has(component)) return step;
+  auto hosts = expand_host_list(in.text(step), most_ranks);
+  if (!hosts) return hosts.error().with_prefix(fmt::format("{}: ", step));
+  const auto first = expand_host_list(in.text(component), 1);
+  return first && std::ranges::find(*hosts, first->front()) != hosts->end() ? component : step;
+}
+
 Status slurm_address(const LauncherInput& in, LaunchInfo& info) {
   if (in.text("SLURM_STEP_NUM_NODES") == "1") {
     // Node names need not resolve (slurmd -N); on one node they need not.
@@ -138,19 +150,26 @@ Status slurm_address(const LauncherInput& in, LaunchInfo& info) {
     return {};
   }
   // SLURM_JOB_NODELIST is the whole allocation; SLURM_LAUNCH_NODE_IPADDR is srun's own host.
-  auto hosts = expand_host_list(in.text("SLURM_STEP_NODELIST"), 1);
-  if (!hosts) return hosts.error().with_prefix("SLURM_STEP_NODELIST: ");
+  auto list = slurm_list_of_rank_0(in);
+  if (!list) return list.error();
+  auto hosts = expand_host_list(in.text(*list), 1);
+  if (!hosts) return hosts.error().with_prefix(fmt::format("{}: ", *list));
   info.master_addr = hosts->front();
-  info.master_named_by = "SLURM_STEP_NODELIST";
-  info.sources["FABRING_MASTER_ADDR"] = "Slurm SLURM_STEP_NODELIST";
-  // The list is sorted and rank 0 may be elsewhere (-m arbitrary). Whoever can see it says so.
+  info.master_named_by = *list;
+  info.sources["FABRING_MASTER_ADDR"] = fmt::format("Slurm {}", *list);
+  // The list is sorted and rank 0 may be elsewhere (-m arbitrary, --het-group). Whoever can see it says so.
   const bool first_node = in.text("SLURM_NODEID") == "0", first_there = in.text("SLURM_LOCALID") == "0";
   if (in.has("SLURM_NODEID") && (info.rank == 0 ? !first_node : first_node && first_there))
     return {ErrorCode::invalid_argument,
-            fmt::format(
-                "rank {} is on node {} of the step, but rank 0 must be on the first of SLURM_STEP_NODELIST={} where "
-                "the ranks meet; start without -m arbitrary, or set FABRING_MASTER_ADDR to the host of rank 0",
-                info.rank, in.text("SLURM_NODEID"), in.text("SLURM_STEP_NODELIST"))};
+            fmt::format("rank {} is on node {} of the step, but rank 0 must be on the first of {}={} where "
+                        "the ranks meet; start without -m arbitrary, or set FABRING_MASTER_ADDR to the host of rank 0",
+                        info.rank, in.text("SLURM_NODEID"), *list, in.text(*list))};
+  const std::string_view here = in.text("SLURMD_NODENAME");
+  if (info.rank == 0 && !here.empty() && here != info.master_addr)
+    return {ErrorCode::invalid_argument,
+            fmt::format("rank 0 is on {}, but the ranks meet on {}, the first of {}={}; start without -m arbitrary and "
+                        "--het-group, or set FABRING_MASTER_ADDR to the host of rank 0",
+                        here, info.master_addr, *list, in.text(*list))};
   return {};
 }
 

@@ -52,6 +52,11 @@ const Environment srun{{"SLURM_JOB_ID", "14"},
                        {"SLURM_STEP_NODELIST", "n[3-4]"},
                        {"SLURM_JOB_NODELIST", "n[1-4]"},
                        {"SLURM_LAUNCH_NODE_IPADDR", "10.77.0.99"}};
+// srun --het-group=0,1: gpu[1-2] are component 0, cpu[1-2] component 1.
+const Environment het_step =
+    srun + Environment{{"SLURM_STEP_NUM_NODES", "4"}, {"SLURM_STEP_NODELIST", "cpu[1-2],gpu[1-2]"},
+                       {"SLURM_HET_SIZE", "2"},       {"SLURM_JOB_NODELIST_HET_GROUP_0", "gpu[1-2]"},
+                       {"SLURMD_NODENAME", "gpu2"},   {"SLURM_JOB_NODELIST_HET_GROUP_1", "cpu[1-2]"}};
 const Environment sbatch_script{{"SLURM_JOB_ID", "14"},
                                 {"SLURM_PROCID", "0"},
                                 {"SLURM_NTASKS", "4"},
@@ -115,6 +120,14 @@ TEST(LaunchEnvironment, EveryLauncherIsUnderstood) {
       {"srun --mpi=pmi2",
        srun + Environment{{"PMI_RANK", "2"}, {"PMI_SIZE", "4"}, {"PMI_FD", "3"}, {"PMI_JOBID", "14.0"}}, "Slurm", 2, 4,
        1, "n3", true},
+      {"a heterogeneous step: its first component counts", het_step, "Slurm", 2, 4, 1, "gpu1", true},
+      {"rank 0 of a heterogeneous step",
+       het_step +
+           Environment{
+               {"SLURM_PROCID", "0"}, {"SLURM_NODEID", "0"}, {"SLURM_LOCALID", "0"}, {"SLURMD_NODENAME", "gpu1"}},
+       "Slurm", 0, 4, 0, "gpu1", true},
+      {"a step of the second component", het_step + Environment{{"SLURM_STEP_NODELIST", "cpu[1-2]"}}, "Slurm", 2, 4, 1,
+       "cpu1", true},
       {"srun --mpi=pmix", srun + Environment{{"PMIX_RANK", "2"}, {"PMIX_NAMESPACE", "slurm.pmix.14.0"}}, "Slurm", 2, 4,
        1, "n3", true},
       {"mpirun in sbatch, on the script's node", sbatch_script + mpirun_one_host, "Open MPI", 2, 5, 0, "127.0.0.1",
@@ -202,6 +215,16 @@ TEST(LaunchEnvironment, WhatCannotBeUnderstoodIsRefusedWithWhatToDo) {
       {"another rank where rank 0 should be",
        srun + Environment{{"SLURM_NODEID", "0"}, {"SLURM_LOCALID", "0"}},
        {"-m arbitrary"}},
+      {"rank 0 not where the sorted list of a heterogeneous step begins",
+       srun + Environment{{"SLURM_PROCID", "0"},
+                          {"SLURM_NODEID", "0"},
+                          {"SLURM_LOCALID", "0"},
+                          {"SLURMD_NODENAME", "gpu1"},
+                          {"SLURM_STEP_NODELIST", "cpu[1-2],gpu[1-2]"}},
+       {"rank 0 is on gpu1", "meet on cpu1", "--het-group", "set FABRING_MASTER_ADDR to the host of rank 0"}},
+      {"rank 0 not on the first host of the first component",
+       het_step + Environment{{"SLURM_PROCID", "0"}, {"SLURM_NODEID", "0"}, {"SLURM_LOCALID", "0"}},
+       {"rank 0 is on gpu2", "meet on gpu1", "SLURM_JOB_NODELIST_HET_GROUP_0=gpu[1-2]"}},
       {"a Kubernetes index alone", {{"JOB_COMPLETION_INDEX", "1"}}, {"JOB_COMPLETION_INDEX=1", "FABRING_WORLD_SIZE"}},
       {"torchrun's arguments without torchrun", {{"JOB_COMPLETION_INDEX", "1"}, {"PET_NNODES", "2"}}, {"torchrun"}},
       {"SageMaker: a host not in the list",

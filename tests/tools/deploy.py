@@ -77,12 +77,13 @@ def the_pytorch_job_names_what_is_in_the_image(_):
     assert job["spec"]["pytorchReplicaSpecs"]["Master"]["replicas"] == 1
 
 
-# Runs its command as two tasks; like Slurm's it ends with the highest code of them.
+# Runs its command as so many tasks; like Slurm's it ends with the highest code of them.
 SRUN = """#!/bin/sh
 echo "srun $*"
 case "$1" in --kill-on-bad-exit=1) exit 0;; esac
 worst=0
-for TASK in 0 1; do
+export SLURM_STEP_NUM_TASKS=$(echo $DOCTOR | wc -w)
+for TASK in $(seq 0 $((SLURM_STEP_NUM_TASKS - 1))); do
   export TASK
   "$@" || { code=$?; test $code -le $worst || worst=$code; }
 done
@@ -101,7 +102,7 @@ def slurm_starts_the_program_unless_the_check_found_something(folder):
         (folder / name).write_text(text)
         (folder / name).chmod(0o755)
     for codes, started in (("0 0", True), ("1 1", False), ("3 3", True), ("0 3", True), ("1 3", False), ("3 1", False), ("2 0", False), ("127 0", False),
-                           ("3 137", False)):
+                           ("3 137", False), ("2", True)):  # one task: doctor net would refuse
         for program in (["python", "train.py", "a b"], []):
             ended = subprocess.run([deploy / "slurm" / "train.sbatch", *program], capture_output=True, text=True, timeout=20,
                                    env=outside | {"PATH": f"{folder}:{outside['PATH']}", "DOCTOR": codes})

@@ -11,17 +11,13 @@
 #include <thread>
 
 namespace fabring::tools {
-namespace {
 
-// Of a process with one thread. Empty where the kernel does not tell.
 std::vector<pid_t> children() {
   std::ifstream file("/proc/self/task/" + std::to_string(::getpid()) + "/children");
   std::vector<pid_t> found;
   for (pid_t pid = 0; file >> pid;) found.push_back(pid);
   return found;
 }
-
-}  // namespace
 
 void adopt_orphans() { ::prctl(PR_SET_CHILD_SUBREAPER, 1); }
 
@@ -30,10 +26,15 @@ void reap_adopted(const std::vector<pid_t>& own) {
     if (std::find(own.begin(), own.end(), child) == own.end()) ::waitpid(child, nullptr, WNOHANG);
 }
 
-void end_children(std::chrono::milliseconds limit) {
+void end_children(std::chrono::milliseconds limit, const std::vector<pid_t>& spared) {
   const auto until = std::chrono::steady_clock::now() + limit;
+  const auto ours = [&] {
+    std::vector<pid_t> found = children();
+    std::erase_if(found, [&](pid_t child) { return std::find(spared.begin(), spared.end(), child) != spared.end(); });
+    return found;
+  };
   // Killing one may bring its children to us.
-  for (auto left = children(); !left.empty() && std::chrono::steady_clock::now() < until; left = children()) {
+  for (auto left = ours(); !left.empty() && std::chrono::steady_clock::now() < until; left = ours()) {
     for (pid_t child : left) {
       ::kill(child, SIGKILL);
       ::waitpid(child, nullptr, WNOHANG);

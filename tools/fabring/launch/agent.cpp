@@ -35,7 +35,6 @@ using namespace std::chrono_literals;
 
 constexpr auto wait_for_order = 120s;                // the launcher waits for the slowest host
 constexpr auto orphans_grace = 1s;                   // from TERM to KILL when the launcher is gone
-constexpr auto end_of_strays = 2s;                   // for what ranks left behind outside their groups
 constexpr std::size_t most_queued_output = 1 << 20;  // of output; above it the ranks wait
 
 // "client port server port", as sshd tells.

@@ -9,6 +9,7 @@
 #include <random>
 #include <utility>
 
+#include "tools/fabring/launch/adopted_children.hpp"
 #include "tools/fabring/launch/job_output.hpp"
 #include "tools/fabring/launch/job_supervisor.hpp"
 #include "tools/fabring/launch/open_files.hpp"
@@ -23,15 +24,29 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+// What ranks leave outside their process groups (setsid) is ended with them, as an agent does. `not_ranks` are the
+// launcher's own children, and those that it had before it was one (`job & exec fabring run ...` in a script).
+class StrayEnd {
+ public:
+  explicit StrayEnd(const std::vector<pid_t>& not_ranks) : not_ranks_(not_ranks) {}
+  StrayEnd(const StrayEnd&) = delete;
+  StrayEnd& operator=(const StrayEnd&) = delete;
+  ~StrayEnd() { end_children(end_of_strays, not_ranks_); }
+
+ private:
+  const std::vector<pid_t>& not_ranks_;
+};
+
 // One attempt: all ranks from start to end.
 class LocalAttempt final : RankEvents {
  public:
   LocalAttempt(const JobOptions& options, std::optional<Clock::time_point> until, SignalSource& signals,
-               Lifeline& lifeline, JobOutput& output)
+               Lifeline& lifeline, JobOutput& output, const std::vector<pid_t>& not_ranks)
       : options_(options),
         until_(until),
         signals_(signals),
         output_(output),
+        not_ranks_(not_ranks),
         group_(lifeline),
         supervisor_(supervisor_options()) {}
 
@@ -96,10 +111,19 @@ class LocalAttempt final : RankEvents {
       return;
     group_.read(std::span(polled).subspan(1 + JobOutput::polled_entries), *this);
     while (const std::optional<int> number = signals_.next())
-      if (*number != SIGCHLD) take(*number);  // look_for_ends() follows every turn
+      if (*number == SIGCHLD)
+        reap_strays();  // of the ranks look_for_ends() learns, after every turn
+      else
+        take(*number);
     if (supervisor_.interrupted() || (until_ && Clock::now() >= *until_)) output_.hurry();
     if (const std::optional<int> error = output_.flush()) supervisor_.output_lost(*error);
     if (supervisor_.running() == 0 && signals_taken_ > 1) output_.give_up();
+  }
+
+  void reap_strays() {
+    std::vector<pid_t> own = group_.pids();
+    own.insert(own.end(), not_ranks_.begin(), not_ranks_.end());
+    reap_adopted(own);
   }
 
   void take(int number) {
@@ -121,6 +145,7 @@ class LocalAttempt final : RankEvents {
   const std::optional<Clock::time_point> until_;  // when the time of the job is up
   SignalSource& signals_;
   JobOutput& output_;
+  const std::vector<pid_t>& not_ranks_;
   RankGroup group_;
   JobSupervisor supervisor_;
   int signals_taken_ = 0, last_signal_ = 0;
@@ -153,8 +178,11 @@ std::string random_job_id() {
 
 Result<int> run_local_job(const JobOptions& options, const Environment& environment) {
   allow_open_files(static_cast<std::size_t>(options.ranks) * ChildProcess::descriptors);
+  std::vector<pid_t> not_ranks = children();
+  adopt_orphans();
   auto lifeline = Lifeline::start();
   if (!lifeline) return lifeline.error();
+  not_ranks.push_back(lifeline->keeper());
   auto signals = SignalSource::open({SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2});
   if (!signals) return signals.error();
   auto port = reserve_port(PortScope::loopback);
@@ -167,7 +195,8 @@ Result<int> run_local_job(const JobOptions& options, const Environment& environm
   for (int attempt = 0;; ++attempt) {
     int code = 0;
     {
-      LocalAttempt ranks(options, until, *signals, *lifeline, output);
+      const StrayEnd after_the_ranks(not_ranks);
+      LocalAttempt ranks(options, until, *signals, *lifeline, output, not_ranks);
       // Stragglers of the last attempt have another identity and are turned away.
       const std::string id = attempt == 0 ? job_id : fmt::format("{}.{}", job_id, attempt);
       record_attempt(options, attempt, id);

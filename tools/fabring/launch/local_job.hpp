@@ -4,7 +4,8 @@
 // only.
 //
 // When a rank ends badly it is named and its status is the job's; the others get a grace to find out by themselves
-// (their errors say more than a signal can), then TERM, then KILL.
+// (their errors say more than a signal can), then TERM, then KILL. What ranks started and leave behind is killed, and
+// what left their process groups too: the process adopts it.
 
 #include <chrono>
 #include <optional>

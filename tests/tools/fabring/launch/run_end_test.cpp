@@ -129,6 +129,37 @@ TEST(Run, KillsWhatRanksLeaveRunning) {
   EXPECT_TRUE(is_gone_soon(std::stoi(result.out)));
 }
 
+// torchrun's workers have sessions of their own, and so has a daemon.
+TEST(Run, KillsWhatRanksLeaveRunningOutsideTheirGroupToo) {
+  const auto result =
+      run({"run", "-n", "2", "--", "sh", "-c", "setsid sh -c 'sleep 1000 & echo $!; wait' & sleep 0.2"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  const auto left = lines(result.out);
+  ASSERT_EQ(left.size(), 2u) << result.out;
+  for (const std::string& pid : left) EXPECT_TRUE(is_gone_soon(std::stoi(pid))) << pid;
+}
+
+TEST(Run, WhatAnAttemptLeavesBehindIsGoneBeforeTheNext) {
+  const std::string file = testing::TempDir() + "stray_" + std::to_string(::getpid());
+  const auto result = run({"run", "-n", "1", "--restarts", "1", "--", "sh", "-c",
+                           "if test -e " + file + "; then kill -0 $(cat " + file +
+                               ") && echo alive; exit 0; fi; setsid sleep 1000 >/dev/null 2>&1 & echo $! > " + file +
+                               "; sleep 0.2; exit 4"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(result.out, "") << result.err;
+  std::remove(file.c_str());
+}
+
+// `exec` in a script makes the script's children those of `fabring run`; they are none of its ranks'.
+TEST(Run, LeavesAloneWhatWasRunningBeforeIt) {
+  const std::string file = testing::TempDir() + "before_" + std::to_string(::getpid());
+  const std::string inner = "sh -c 'sleep 1000 & echo $! > " + file + "; exec " FABRING_CLI " run -n 1 -- true'";
+  const auto result =
+      run({"run", "-n", "1", "--", "sh", "-c", inner + " && kill -0 $(cat " + file + ") && echo alive"});
+  EXPECT_EQ(result.out, "alive\n") << result.err;
+  std::remove(file.c_str());
+}
+
 TEST(Run, StartsAllRanksAgainUnderAnotherName) {
   const std::string script = "echo $FABRING_JOB_ID; case $FABRING_JOB_ID in j.2) exit 0;; *) exit 4;; esac";
   const auto enough = run({"run", "-n", "1", "--job-id", "j", "--restarts", "2", "--", "sh", "-c", script});

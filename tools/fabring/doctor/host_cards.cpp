@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "tools/fabring/doctor/host_checks.hpp"
+#include "tools/fabring/doctor/ip_address.hpp"
 #include "tools/fabring/topo/topo_report.hpp"
 #include "topology/placement.hpp"
 #include "topology/rail_choice.hpp"
@@ -60,12 +61,8 @@ std::optional<Finding> speed(const Nic& nic, std::uint32_t usual) {
   return fine(id, what, nic.label());
 }
 
-// Every card with IPv6 is in fe80::/64.
-bool is_link_local(const InterfaceAddress& address) {
-  return address.address.starts_with("fe80:") || address.address.starts_with("169.254.");
-}
-
-// Cards of different networks (one to manage the host, one for data) rightly have different MTUs.
+// Cards of different networks (one to manage the host, one for data) rightly have different MTUs. Every card with IPv6
+// is in fe80::/64.
 bool meet(const HostFacts& facts, const Nic& a, const Nic& b) {
   const auto is_rail = [&](const Nic& nic) {
     return std::find(facts.rails.begin(), facts.rails.end(), nic.interface) != facts.rails.end();
@@ -75,7 +72,7 @@ bool meet(const HostFacts& facts, const Nic& a, const Nic& b) {
   for (const InterfaceAddress& of_a : *facts.interfaces)
     for (const InterfaceAddress& of_b : *facts.interfaces)
       if (of_a.interface == a.interface && of_b.interface == b.interface && network_of(of_a) == network_of(of_b) &&
-          !is_link_local(of_a))
+          !is_link_local(of_a.address))
         return true;
   return false;
 }

@@ -92,8 +92,12 @@ std::string address_towards(const Environment& environment, const std::optional<
   if (is_ip_address(master)) return source_address_towards(master);
   if (master_name && !master_name->addresses.empty()) return source_address_towards(master_name->addresses.front());
   // Documentation addresses: nothing is sent, the routing table says which way the default goes.
-  const std::string v4 = source_address_towards("192.0.2.1");
-  return v4.empty() ? source_address_towards("2001:db8::1") : v4;
+  return address_by_default(source_address_towards("192.0.2.1"), source_address_towards("2001:db8::1"));
+}
+
+std::string address_by_default(const std::string& v4, const std::string& v6) {
+  if (!v4.empty() && !is_link_local(v4)) return v4;
+  return is_link_local(v6) ? std::string() : v6;
 }
 
 HostFacts gather_host_facts(const std::filesystem::path& root, const Environment& environment,

@@ -73,4 +73,9 @@ HostFacts gather_host_facts(const std::filesystem::path& root, const Environment
 /// The address that another host is reached from, without a name being asked: for choosing an interface.
 std::string address_towards(const Environment& environment, const std::optional<NameFacts>& master_name);
 
+/// Where no master is named: which of the addresses that the default routes leave from (empty: no such route). No
+/// link-local one: in a pod of an IPv6 cluster IPv4 goes out of 169.254.0.0/16 through a NAT, by which nobody comes
+/// back. Pure.
+std::string address_by_default(const std::string& v4, const std::string& v6);
+
 }  // namespace fabring::tools

@@ -8,6 +8,7 @@
 
 #include "runtime/bootstrap/launch_environment.hpp"
 #include "tools/fabring/doctor/host_checks.hpp"
+#include "tools/fabring/doctor/ip_address.hpp"
 #include "topology/cpus.hpp"
 
 namespace fabring::tools {
@@ -27,6 +28,14 @@ std::string default_route(const HostFacts& facts) {
     if (cells.size() > 7 && cells[1] == "00000000" && cells[7] == "00000000") return cells[0];
   }
   return {};
+}
+
+// It has addresses, and none that another host could answer to: of a pod of an IPv6 cluster, the way to IPv4.
+bool has_only_link_local(const std::vector<InterfaceAddress>& addresses, const std::string& interface) {
+  bool any = false, others = false;
+  for (const InterfaceAddress& one : addresses)
+    if (one.interface == interface) (is_link_local(one.address) ? any : others) = true;
+  return any && !others;
 }
 
 // Without what nobody expects to be chosen, and without a master where none is named.
@@ -83,7 +92,8 @@ Findings interface(const HostFacts& facts) {
                                       facts.rails.size(), list)));
   }
   const std::string route = default_route(facts);
-  if (!route.empty() && route != choice->chosen.interface && facts.master.empty() && wanted.empty())
+  if (!route.empty() && route != choice->chosen.interface && facts.master.empty() && wanted.empty() &&
+      !has_only_link_local(*facts.interfaces, route))
     found.push_back(
         {"net.route",
          Severity::warning,

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tests/tools/fabring/doctor/made_up_host.hpp"
+#include "tools/fabring/doctor/host_facts.hpp"
 #include "tools/fabring/doctor/report.hpp"
 
 namespace fabring::tests {
@@ -35,6 +36,34 @@ TEST(DoctorHost, AManagementNetworkMayHaveAnMtuOfItsOwn) {
   host.facts.rails = {"eth0"};
   for (const Finding& finding : host.check())
     EXPECT_LT(finding.severity, Severity::warning) << finding.id << ": " << finding.what << finding.fix;
+}
+
+TEST(DoctorHost, TheWayOutIsNoLinkLocalAddressWhereNoMasterIsNamed) {
+  using tools::address_by_default;
+  EXPECT_EQ(address_by_default("10.0.0.5", "2600::5"), "10.0.0.5");
+  EXPECT_EQ(address_by_default("", "2600::5"), "2600::5");
+  EXPECT_EQ(address_by_default("169.254.172.2", "2600::5"), "2600::5");
+  EXPECT_EQ(address_by_default("169.254.172.2", ""), "");
+  EXPECT_EQ(address_by_default("169.254.172.2", "fe80::5"), "");
+}
+
+// A pod of an IPv6 cluster: IPv4 leaves by a NAT, from an address that no other pod can answer to.
+TEST(DoctorHost, InAPodOfAnIpv6ClusterItsIpv6InterfaceIsNamed) {
+  MadeUpHost host;
+  host.facts.interfaces = std::vector<InterfaceAddress>{{"lo", "127.0.0.1", 8, false, true, true},
+                                                        {"eth0", "2600:1f14::5", 128, true, true, false},
+                                                        {"v4if0", "169.254.172.2", 22, false, true, false},
+                                                        {"v4if0", "fe80::5", 64, true, true, false}};
+  host.facts.towards_master = tools::address_by_default("169.254.172.2", "2600:1f14::5");
+  host.write("proc/net/route",
+             "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\n"
+             "v4if0\t00000000\t01ACFEA9\t0003\t0\t0\t0\t00000000\n");
+  const Findings findings = host.check();
+  for (const Finding& finding : findings) EXPECT_NE(finding.id, "net.route") << finding.what << finding.fix;
+  const auto interface = std::find_if(findings.begin(), findings.end(),
+                                      [](const Finding& finding) { return finding.id == "net.interface"; });
+  ASSERT_NE(interface, findings.end());
+  EXPECT_THAT(interface->what, HasSubstr("would use eth0 2600:1f14::5: on the default route"));
 }
 
 TEST(DoctorHost, TheLimitOnLockedMemoryDoesNotHoldWhoHasIpcLock) {

@@ -5,11 +5,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cctype>
 #include <limits>
 
 #include "runtime/base/nearest_name.hpp"
 #include "runtime/base/parse_value.hpp"
+#include "runtime/base/service_links.hpp"
 
 extern char** environ;  // POSIX: declared by no header unless _GNU_SOURCE is set
 
@@ -309,32 +309,6 @@ constexpr Setting rows[] = {
      read_flag<&Config::status>, show_flag<&Config::status>},
 };
 
-bool begins_address(std::string_view text) {
-  return text.starts_with("tcp://") || text.starts_with("udp://") || text.starts_with("sctp://");
-}
-
-/// _PORT_29431_TCP, and _PROTO, _PORT and _ADDR after it.
-bool tells_of_port(std::string_view name) {
-  constexpr std::string_view port = "_PORT_", digits = "0123456789";
-  for (std::size_t at = name.find(port); at != std::string_view::npos; at = name.find(port, at + 1)) {
-    std::string_view rest = name.substr(at + port.size());
-    const std::size_t end = std::min(rest.find_first_not_of(digits), rest.size());
-    rest.remove_prefix(end);
-    for (std::string_view protocol : {"_TCP", "_UDP", "_SCTP"})
-      if (end > 0 && rest.starts_with(protocol))
-        for (std::string_view ending : {"", "_PROTO", "_PORT", "_ADDR"})
-          if (rest.substr(protocol.size()) == ending) return true;
-  }
-  return false;
-}
-
-/// fabring-master of FABRING_MASTER_PORT.
-std::string service_of(std::string_view name) {
-  std::string service(name.substr(0, name.rfind("_PORT")));
-  for (char& c : service) c = c == '_' ? '-' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return service;
-}
-
 // What comes from outside may hold anything, and is shown on terminals.
 std::string printable(std::string_view text) {
   std::string shown;
@@ -380,20 +354,13 @@ std::string description(const Setting& row) {
 }
 
 bool is_service_variable(std::string_view name, std::string_view value) {
-  constexpr std::string_view service_port = "_SERVICE_PORT";
-  if (!name.starts_with("FABRING_") || find_setting(name) != nullptr) return false;
-  if (name.ends_with("_SERVICE_HOST") || name.ends_with(service_port)) return true;
-  if (name.find("_SERVICE_PORT_") != std::string_view::npos || tells_of_port(name)) return true;
-  return name.ends_with("_PORT") && begins_address(value);
+  return name.starts_with("FABRING_") && find_setting(name) == nullptr && tells_of_a_service(name, value);
 }
 
 Status apply_setting(const Setting& row, std::string_view text, Config& into) {
   Status status = row.read(row, text, into);
-  if (!status.ok() && row.name.ends_with("_PORT") && begins_address(text))
-    status = Status(ErrorCode::invalid_argument,
-                    fmt::format("this is what Kubernetes puts into every container for a Service named '{}'; write "
-                                "enableServiceLinks: false into the pod's spec, set {} there, or rename the Service",
-                                service_of(row.name), row.name));
+  if (const std::string why = hidden_by_a_service(row.name, text); !status.ok() && !why.empty())
+    status = Status(ErrorCode::invalid_argument, why);
   if (status.ok()) return status;
   return {status.code(), printable(fmt::format("{}={}: {}", row.name, text.substr(0, 200), status.message()))};
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "runtime/base/parse_value.hpp"
+#include "runtime/base/service_links.hpp"
 
 namespace fabring {
 namespace {
@@ -32,6 +33,21 @@ void meet_at_derived_port(std::string_view identity, LaunchInfo& info) {
 void identify(std::string identity, std::string_view variables, LaunchInfo& info) {
   info.job_id = std::move(identity);
   info.sources["FABRING_JOB_ID"] = fmt::format("{} {}", info.launcher, variables);
+}
+
+// A JSON list of plain strings.
+Result<std::vector<std::string>> json_names(std::string_view text) {
+  const Status bad(ErrorCode::invalid_argument,
+                   fmt::format("SM_HOSTS={} is not a JSON list of names", text.substr(0, 200)));
+  if (text.size() < 2 || text.front() != '[' || text.back() != ']') return bad;
+  auto items = parse_list(text.substr(1, text.size() - 2));
+  if (!items) return bad;
+  for (std::string& item : *items) {
+    if (item.size() < 3 || item.front() != '"' || item.back() != '"') return bad;
+    item = item.substr(1, item.size() - 2);
+    if (item.find_first_of("\"\\") != std::string::npos) return bad;
+  }
+  return items;
 }
 
 // --- torchrun, and everything else that speaks its names -----------------------------------------------------------
@@ -66,6 +82,14 @@ Status open_mpi_read(const LauncherInput& in, LaunchInfo& info, LauncherAdvice& 
     meet_on_this_host(fmt::format("{} (all ranks are here)", in.row.local_size), info);
   meet_at_derived_port(identity, info);
   advice.no_address = "pass -x FABRING_MASTER_ADDR=<host of rank 0> to mpirun";
+  // SageMaker's distribution "mpi": its toolkit calls mpirun, with the hosts in the order of the list.
+  if (in.has("SM_HOSTS")) {
+    const auto hosts = json_names(in.text("SM_HOSTS"));
+    advice.no_address = fmt::format(
+        "have SageMaker pass it to mpirun: distribution={{\"mpi\": {{\"enabled\": True, \"custom_mpi_options\": "
+        "\"-x FABRING_MASTER_ADDR={}\"}}}}",
+        hosts && !hosts->empty() ? hosts->front() : "<first of SM_HOSTS>");
+  }
   return {};
 }
 
@@ -227,21 +251,6 @@ Status kubernetes_read(const LauncherInput& in, LaunchInfo& info, LauncherAdvice
   return {};
 }
 
-// A JSON list of plain strings.
-Result<std::vector<std::string>> json_names(std::string_view text) {
-  const Status bad(ErrorCode::invalid_argument,
-                   fmt::format("SM_HOSTS={} is not a JSON list of names", text.substr(0, 200)));
-  if (text.size() < 2 || text.front() != '[' || text.back() != ']') return bad;
-  auto items = parse_list(text.substr(1, text.size() - 2));
-  if (!items) return bad;
-  for (std::string& item : *items) {
-    if (item.size() < 3 || item.front() != '"' || item.back() != '"') return bad;
-    item = item.substr(1, item.size() - 2);
-    if (item.find_first_of("\"\\") != std::string::npos) return bad;
-  }
-  return items;
-}
-
 Status sagemaker_read(const LauncherInput& in, LaunchInfo& info, LauncherAdvice&) {
   auto hosts = json_names(in.text("SM_HOSTS"));
   if (!hosts) return hosts.error();
@@ -334,7 +343,11 @@ Status LauncherInput::number(std::string_view name, std::int64_t least, std::str
                              LaunchInfo& info) const {
   if (name.empty() || !has(name)) return {};
   auto value = parse_integer(text(name), least, setting == "FABRING_MASTER_PORT" ? 65535 : most_ranks);
-  if (!value) return value.error().with_prefix(fmt::format("{}={}: ", name, text(name).substr(0, 200)));
+  if (!value) {
+    const std::string why = hidden_by_a_service(name, text(name));
+    const Status wrong = why.empty() ? value.error() : Status(ErrorCode::invalid_argument, why);
+    return wrong.with_prefix(fmt::format("{}={}: ", name, text(name).substr(0, 200)));
+  }
   into = static_cast<int>(*value);
   info.sources[std::string(setting)] = fmt::format("{} {}", info.launcher, name);
   return {};

@@ -34,8 +34,8 @@ class Bootstrap {
   /// Address of this rank on the interface towards the others (numeric): where to listen. If some are on other hosts:
   /// on the way to the one address of rank 0 that most of those can use, on rank 0's host that address.
   virtual std::string local_address() const = 0;
-  /// Every rank has told the same host fingerprint (kernel boot id and network namespace), and, where they met at the
-  /// master address, came from an address of this host: loopback is enough.
+  /// Every rank has told the same host fingerprint (kernel boot id and network namespace), which two hosts may have,
+  /// and came to the master address from an address of rank 0's host, or has its HostBeacon there: loopback is enough.
   virtual bool all_on_this_host() const = 0;
   /// May what was published be of ranks of an earlier run? A framework's store may live on.
   virtual bool outlives_ranks() const { return false; }

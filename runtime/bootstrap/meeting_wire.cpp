@@ -22,6 +22,10 @@ std::string encode(const Join& join) {
   return out.take();
 }
 
+std::string encode(const StoreJoin& join) {
+  return WireWriter().text(join.beacon, most_name_bytes).take() + encode(join.self);
+}
+
 std::string encode(const Welcome& welcome) {
   return WireWriter()
       .number(welcome.job_nonce)
@@ -56,8 +60,9 @@ std::string encode(const StoreMeeting& meeting) {
 
 std::string encode_failed_meeting(const Status& why) { return failed + encode(why); }
 
-std::optional<Join> decode_join(std::string_view payload) {
-  WireReader in(payload);
+namespace {
+
+std::optional<Join> read_join(WireReader& in) {
   Join join;
   join.fingerprint = in.text(most_name_bytes);
   join.host = printable(in.text(most_name_bytes));
@@ -69,6 +74,21 @@ std::optional<Join> decode_join(std::string_view payload) {
   for (const std::string& address : join.master_addresses)
     if (!is_numeric_address(address)) return std::nullopt;
   return join;
+}
+
+}  // namespace
+
+std::optional<Join> decode_join(std::string_view payload) {
+  WireReader in(payload);
+  return read_join(in);
+}
+
+std::optional<StoreJoin> decode_store_join(std::string_view value) {
+  WireReader in(value);
+  std::string beacon(in.text(most_name_bytes));
+  auto self = read_join(in);
+  if (!self) return std::nullopt;
+  return StoreJoin{std::move(*self), std::move(beacon)};
 }
 
 std::optional<Welcome> decode_welcome(std::string_view payload) {

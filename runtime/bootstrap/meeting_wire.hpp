@@ -43,6 +43,11 @@ struct Join {
   /// of this host alone.
   std::vector<std::string> master_addresses = {};
 };
+/// What a rank puts into a store instead of a Join.
+struct StoreJoin {
+  Join self;
+  std::string beacon;  ///< name of its HostBeacon; empty: it has none
+};
 struct Welcome {
   std::uint64_t job_nonce = 0;
   bool all_on_this_host = false;
@@ -63,6 +68,7 @@ struct StoreMeeting {
 };
 
 std::string encode(const Join& join);
+std::string encode(const StoreJoin& join);
 std::string encode(const Welcome& welcome);
 std::string encode(const Pair& pair);
 std::string encode(const Status& status);
@@ -72,6 +78,7 @@ std::string encode(const StoreMeeting& meeting);
 std::string encode_failed_meeting(const Status& why);
 
 std::optional<Join> decode_join(std::string_view payload);
+std::optional<StoreJoin> decode_store_join(std::string_view value);
 std::optional<Welcome> decode_welcome(std::string_view payload);
 std::optional<Pair> decode_pair(std::string_view payload);
 std::optional<Status> decode_status(std::string_view payload);

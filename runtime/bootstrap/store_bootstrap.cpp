@@ -12,6 +12,7 @@
 #include "runtime/base/net/net.hpp"
 #include "runtime/base/rank_list.hpp"
 #include "runtime/bootstrap/common_address.hpp"
+#include "runtime/bootstrap/host_beacon.hpp"
 #include "runtime/bootstrap/master_address.hpp"
 #include "runtime/bootstrap/meeting_wire.hpp"
 #include "topology/host_identity.hpp"
@@ -167,15 +168,15 @@ struct Wait {
 
 /// Adds what a rank has said of itself.
 Status add_join(Joins& joins, Rank rank, const std::string& value, const std::string& fingerprint) {
-  const auto join = meeting::decode_join(value);
+  const auto join = meeting::decode_store_join(value);
   if (!join)
     return Status(ErrorCode::mismatch,
                   fmt::format("what the store has for rank {} cannot be read: another version, or another program "
                               "that uses the same keys",
                               rank));
-  if (join->fingerprint == fingerprint) return {};
+  if (join->self.fingerprint == fingerprint && (join->beacon.empty() || !is_beacon_elsewhere(join->beacon))) return {};
   joins.one_host = false;
-  std::vector<std::string> ours = join->master_addresses;
+  std::vector<std::string> ours = join->self.master_addresses;
   std::erase_if(ours, [](const std::string& address) { return !is_local_address({address, 0}); });
   if (!ours.empty()) joins.ways.push_back({ours.front(), ours});
   return {};
@@ -292,8 +293,8 @@ Status check_alone(Store& store, Rank self, const std::string& own, bool said) {
   if (!there) return there.error().code() == ErrorCode::timeout ? Status() : there.error();
   if (said && *there == own) return {};
   const auto who = [](const std::string& value) {
-    const auto join = meeting::decode_join(value);
-    return join ? fmt::format("(host {}, pid {})", join->host, join->pid) : "(it cannot be read who)";
+    const auto join = meeting::decode_store_join(value);
+    return join ? fmt::format("(host {}, pid {})", join->self.host, join->self.pid) : "(it cannot be read who)";
   };
   ErrorContext context;
   context.rank = self;
@@ -306,7 +307,7 @@ Status check_alone(Store& store, Rank self, const std::string& own, bool said) {
 
 /// Says there that this rank has come. Of two processes with its number the later one finds the
 /// other, before or after it has said so itself, and then all hear of it; unless both look and write by turns.
-Status say_here(Store& store, Rank self, const meeting::Join& join) {
+Status say_here(Store& store, Rank self, const meeting::StoreJoin& join) {
   const std::string own = meeting::encode(join);
   Status alone = check_alone(store, self, own, false);
   if (alone.ok()) {
@@ -351,10 +352,11 @@ Result<std::unique_ptr<Bootstrap>> meet_by_store(const Config& config, Store& st
   const SteadyTime started = std::chrono::steady_clock::now();
   const Wait wait{log, started, started + config.rendezvous_timeout, note_interval};
   const std::string fingerprint = host_fingerprint();
-  meeting::Join self{fingerprint, host_name(), static_cast<std::uint32_t>(::getpid()), {}};
+  const HostBeacon beacon(config.rank);  // until rank 0 has said that all have come
+  meeting::StoreJoin here{{fingerprint, host_name(), static_cast<std::uint32_t>(::getpid()), {}}, beacon.name()};
   if (config.rank == 0) {
     // Nobody waits for that, but another rank 0 would find it. Who is alone has nobody to tell them apart for.
-    const Status alone = config.world_size > 1 ? say_here(store, 0, self) : Status();
+    const Status alone = config.world_size > 1 ? say_here(store, 0, here) : Status();
     auto meeting = alone.ok() ? hold_meeting(config, store, fingerprint, wait) : alone;
     if (!meeting) {
       (void)publish_failed_meeting(store, meeting.error(), fmt::format("rank 0 (host {}): ", host_name()));
@@ -365,8 +367,8 @@ Result<std::unique_ptr<Bootstrap>> meet_by_store(const Config& config, Store& st
     return std::unique_ptr<Bootstrap>(
         std::make_unique<StoreBootstrap>(store, config, std::move(*meeting), std::move(address)));
   }
-  self.master_addresses = reachable_elsewhere(named_addresses(config, wait.deadline));
-  FABRING_TRY(say_here(store, config.rank, self));
+  here.self.master_addresses = reachable_elsewhere(named_addresses(config, wait.deadline));
+  FABRING_TRY(say_here(store, config.rank, here));
   // From here on rank 0 takes this rank for one that is there.
   auto joined = join_meeting(config, store, wait);
   if (!joined) return joined.error();

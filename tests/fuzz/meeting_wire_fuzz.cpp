@@ -1,4 +1,4 @@
-// The messages of the rendezvous, and what stands for them in a store ('m'). The first byte says which.
+// The messages of the rendezvous, and what stands for them in a store ('m', 'j'). The first byte says which.
 
 #include "runtime/bootstrap/meeting_wire.hpp"
 #include "tests/fuzz/round_trip.hpp"
@@ -16,6 +16,7 @@ void run(std::string_view input) {
     require(read || !read.error().ok(), "what is no meeting is an error");
     return settled(payload, meeting::decode_store_meeting);
   }
+  if (input[0] == 'j') return settled(payload, meeting::decode_store_join);
   switch (static_cast<meeting::Message>(input[0])) {
     case meeting::Message::join:
       if (const auto join = meeting::decode_join(payload))
@@ -53,6 +54,7 @@ Seeds seeds() {
       type(Message::failed) + meeting::encode(Status(ErrorCode::timeout, "rank 2 did not come")),
       'm' + meeting::encode(meeting::StoreMeeting{42, true, "10.0.0.1"}),
       'm' + meeting::encode_failed_meeting(Status(ErrorCode::timeout, "rank 2 did not come")),
+      'j' + meeting::encode(meeting::StoreJoin{{"boot/4026531840", "host-a", 4711, {"10.0.0.1"}}, "fabring-host-0-1"}),
       type(Message::waiting) + meeting::encode_text("waits for rank 2")};
 }
 

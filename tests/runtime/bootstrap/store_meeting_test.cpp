@@ -13,9 +13,11 @@
 #include <thread>
 
 #include "runtime/base/log_line.hpp"
+#include "runtime/bootstrap/host_beacon.hpp"
 #include "runtime/bootstrap/master_address.hpp"
 #include "runtime/bootstrap/meeting_wire.hpp"
 #include "runtime/bootstrap/store_bootstrap.hpp"
+#include "topology/host_identity.hpp"
 #include "topology/interfaces.hpp"
 
 namespace fabring {
@@ -88,7 +90,7 @@ TEST(StoreMeeting, RankZeroTakesTheAddressThatRanksElsewhereResolveItsNameTo) {
     for (const char* own_view : {"127.0.1.1", "10.200.0.9", ""}) {  // a Debian host's, one behind a NAT, no name
       config.master_addr = own_view;
       MapStore store;
-      store.values["join/1"] = meeting::encode(meeting::Join{"another host", "b", 1, {"10.200.0.9", meant}});
+      store.values["join/1"] = meeting::encode(meeting::StoreJoin{{"another host", "b", 1, {"10.200.0.9", meant}}, ""});
       auto met = meet_by_store(config, store, Log());
       ASSERT_TRUE(met) << met.error().message();
       (*met)->finish();
@@ -102,8 +104,37 @@ TEST(StoreMeeting, RankZeroTakesTheAddressThatRanksElsewhereResolveItsNameTo) {
   if (!possible) GTEST_SKIP() << "no network namespace can be made here";
 }
 
+// Virtual machines that go on from one image of memory have one fingerprint; their sockets' names are their own.
+TEST(StoreMeeting, HostsThatLookAlikeAreToldApart) {
+  const bool possible = with_two_interfaces([] {
+    const HostBeacon here(1);
+    for (const auto& [beacon, one_host] :
+         std::map<std::string, bool>{{"fabring-host-of-another-1", false}, {here.name(), true}, {"", true}}) {
+      MapStore store;
+      store.values["join/1"] = meeting::encode(meeting::StoreJoin{{host_fingerprint(), "b", 1, {}}, beacon});
+      const auto met = meet_by_store(one_of(2, 0, 5s), store, Log());
+      ASSERT_TRUE(met) << met.error().message();
+      (*met)->finish();
+      EXPECT_EQ((*met)->all_on_this_host(), one_host) << beacon;
+      EXPECT_EQ((*met)->local_address() == "127.0.0.1", one_host) << beacon;
+    }
+  });
+  if (!possible) GTEST_SKIP() << "no network namespace can be made here";
+}
+
+TEST(StoreMeeting, RanksOfOneHostFindThatOut) {
+  MapStore store;
+  const auto meet = [&store](Rank rank) { return meet_by_store(one_of(3, rank, 20s), store, Log()); };
+  auto first = std::async(std::launch::async, meet, 0), second = std::async(std::launch::async, meet, 1);
+  const auto third = meet(2);
+  ASSERT_TRUE(third) << third.error().message();
+  EXPECT_TRUE((*third)->all_on_this_host());
+  for (auto* other : {&first, &second}) EXPECT_TRUE((*other->get())->all_on_this_host());
+  EXPECT_TRUE(is_beacon_elsewhere(meeting::decode_store_join(store.values["join/1"])->beacon)) << "gone after it";
+}
+
 TEST(StoreMeeting, OfTwoProcessesOfOneRankTheLaterOneSaysSoToAll) {
-  const std::string other = meeting::encode(meeting::Join{"another host", "b", 7, {}});
+  const std::string other = meeting::encode(meeting::StoreJoin{{"another host", "b", 7, {}}, ""});
   class AtOnce final : public MapStore {
    public:
     explicit AtOnce(std::string value) : value_(std::move(value)) {}
@@ -147,7 +178,7 @@ TEST(StoreMeeting, WhoDoesNotComeIsNamedMeanwhileAndAtTheDeadline) {
   config.world_size = 4;
   config.rendezvous_timeout = 300ms;
   MapStore store;
-  store.values["join/2"] = meeting::encode(meeting::Join{"another host", "b", 1, {}});
+  store.values["join/2"] = meeting::encode(meeting::StoreJoin{{"another host", "b", 1, {}}, ""});
   std::string lines;
   const Log log(LogLevel::warning, 0, [&](LogLevel level, int rank, std::string_view text) {
     lines.append(log_line(level, rank, text)).append("\n");

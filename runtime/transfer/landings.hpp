@@ -49,6 +49,8 @@ class Landings {
   enum class Find : std::uint8_t { there, to_come, impossible };
   /// The payload of a record that names this slot; `bytes` long as the record says.
   Find find(std::uint32_t slot, std::size_t bytes, std::span<const std::byte>& payload) const;
+  /// What came there stays, and belongs to one record: another one that names this slot waits for what comes next.
+  void keep(std::uint32_t index) { came_[index].reset(); }
   /// What came there was used, and it is posted again.
   void empty(std::uint32_t index);
   void posted_again(std::uint32_t index);

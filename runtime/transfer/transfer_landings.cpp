@@ -59,6 +59,7 @@ std::optional<std::uint32_t> Transfer::keep_landing(Rank rank, std::span<const s
   Peer& peer = *peers_[rank];
   if (!peer.front_landing || payload.data() != peer.landings.memory(*peer.front_landing).data()) return std::nullopt;
   peer.front_kept = true;
+  peer.landings.keep(*peer.front_landing);
   return peer.front_landing;
 }
 

@@ -161,6 +161,51 @@ TEST(Landings, that_a_record_names_wrongly_end_the_connection) {
   }
 }
 
+// The second record waits for what comes there next: the same memory is never emptied, and posted, twice.
+TEST(Landings, that_are_kept_belong_to_one_record_however_many_name_them) {
+  struct TwoRecords {
+    ParcelHeader header;
+    Record records[2];
+  };
+  Pair pair(12, with_landings(2));
+  pair.fabric.excuse(0);
+  std::vector<std::uint32_t> kept;
+  pair.heard[1].meanwhile = [&](const Record&, std::span<const std::byte> payload) {
+    if (const auto landing = pair.transfer[1]->keep_landing(0, payload)) kept.push_back(*landing);
+  };
+  std::uint64_t context = 100;
+  const auto post = [&](Slot slot, std::span<const std::byte> bytes) {
+    while (pair.endpoint[0]->post_send(1, slot, bytes, context) == Post::again) pair.timeline.pass(1us);
+    ++context;
+  };
+  const auto linger = [&] {
+    for (int i = 0; i < 1000; ++i) {
+      pair.transfer[1]->poll();
+      pair.transfer[1]->flush();
+      pair.timeline.pass(10us);
+    }
+  };
+  const std::vector<std::byte> first = payload_of(1, 600), second = payload_of(2, 600);
+  TwoRecords parcel;
+  parcel.header.records = 2;
+  for (Record& record : parcel.records) {
+    record.bytes = 600;
+    record.slot = first_landing_slot;
+  }
+  post(first_landing_slot, first);
+  post(0, std::as_bytes(std::span(&parcel, 1)));
+  linger();
+  ASSERT_EQ(kept, std::vector<std::uint32_t>{0}) << "the second record got what the first one keeps";
+  pair.transfer[1]->empty_landing(0, 0);
+  linger();
+  ASSERT_EQ(kept.size(), 1u) << "nothing else has come there yet";
+  post(first_landing_slot, second);
+  linger();
+  ASSERT_EQ(kept.size(), 2u);
+  EXPECT_TRUE(std::ranges::equal(pair.heard[1].records[1].payload, second));
+  EXPECT_TRUE(pair.heard[1].lost.empty());
+}
+
 // Sends complete in any order, and an operation that has completed is another's: only of one that is on its way may
 // somebody ask to be told.
 TEST(Landings, whose_send_completes_before_an_earlier_one_are_not_on_their_way_any_more) {

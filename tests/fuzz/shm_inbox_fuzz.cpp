@@ -1,8 +1,10 @@
 // A peer that writes what it likes into the entries of a channel of shared memory. The input is entries: a byte each of
-// kind and slot, two of length, two of offset.
+// kind and slot, two of length, two of offset. A ticket whose kind has keeps_ticket in it is not given back before the
+// end, and must be until then what it was.
 
 #include "transports/shm/inbox.hpp"
 
+#include <algorithm>
 #include <array>
 #include <vector>
 
@@ -15,6 +17,12 @@ namespace {
 
 constexpr Slot plain = 1, borrowing = 2, ticket = 3, landing = 4, sharing_pages = 5, halfway = 6, slots = 7;
 constexpr std::size_t capacity = 5000;
+constexpr std::uint8_t keeps_ticket = 0x40;
+
+struct Kept {
+  Completion completion;
+  std::vector<std::byte> was;
+};
 
 std::string entry(shm::EntryKind kind, Slot slot, std::uint16_t bytes, std::uint16_t offset = 0) {
   return {static_cast<char>(kind),       static_cast<char>(slot),   static_cast<char>(bytes),
@@ -43,6 +51,9 @@ void run(std::string_view input) {
     if (slot == sharing_pages) inbox.offer_landing(receive, {shm::page + 100, true});
     if (slot == halfway) inbox.offer_landing(receive, {shm::page, false}, shared.own.get() + shm::page);
   }
+  for (std::uint32_t i = 0; i < shared.pair.staging.bytes; ++i)  // no two tickets alike
+    shared.pair.staged(true)[i] = static_cast<std::byte>(i / shm::line);
+  std::vector<Kept> kept;
   std::uint32_t written = 0;
   for (Pieces pieces(input); !pieces.empty();) {
     shm::Entry& next = channel.entries[written % shm::entry_count];
@@ -61,19 +72,37 @@ void run(std::string_view input) {
       require(done[i].bytes <= (done[i].ticket ? Endpoint::most_ticket_bytes : capacity), "and is not longer");
       if (done[i].lent == nullptr) continue;
       (void)sum_of({done[i].lent, done[i].bytes});
+      if (done[i].ticket) {
+        PostedReceive again{ticket, false, memory[ticket].data(), capacity, ticket};
+        again.takes_ticket = true;
+        receives.insert(again);
+      }
+      if (done[i].ticket && (kind & keeps_ticket) != 0) {
+        kept.push_back({done[i], {done[i].lent, done[i].lent + done[i].bytes}});
+        continue;
+      }
       done[i].ticket ? inbox.refuse(done[i].loan) : (void)inbox.give_back(done[i].loan);
     }
-    if (taken == shm::Inbox::Taken::nonsense) return;
+    if (taken == shm::Inbox::Taken::nonsense) break;
   }
+  for (const Kept& one : kept)
+    require(std::equal(one.was.begin(), one.was.end(), one.completion.lent), "a ticket stays until it is given back");
 }
 
 Seeds seeds() {
   using enum shm::EntryKind;
+  std::string tickets;  // the last one would come in the place of the first
+  for (std::uint32_t i = 0; i <= shm::loan_count; ++i) {
+    tickets += entry(shm::EntryKind::ticket, slots - 4, static_cast<std::uint16_t>(100 + i * 10));
+    if (i == 0) tickets[0] = static_cast<char>(tickets[0] | keeps_ticket);
+  }
   return {
       entry(part, plain, 4000) + entry(last, plain, 1000) + entry(landed, landing, 5000),
       entry(lent, borrowing, 5000, shm::page) + entry(lent, plain, 100, shm::page + 7),
       entry(shm::EntryKind::ticket, slots - 4, 600) + entry(landed, sharing_pages, 4999) + entry(landed, halfway, 77),
-      entry(last, 9, 10), entry(part, plain, 10) + entry(last, borrowing, 10)};
+      tickets,
+      entry(last, 9, 10),
+      entry(part, plain, 10) + entry(last, borrowing, 10)};
 }
 
 }  // namespace fabring::fuzz::shm_inbox

@@ -83,6 +83,9 @@ Inbox::Taken Inbox::take_entry(const Seen& entry, PostedReceive& receive, SlotTa
   if (bytes > receive.capacity && entry.kind != EntryKind::ticket) return Taken::nonsense;
   if (within_ && (entry.slot != slot_ || (entry.kind != EntryKind::part && entry.kind != EntryKind::last)))
     return Taken::nonsense;
+  const bool is_loan =
+      entry.kind == EntryKind::lent || entry.kind == EntryKind::ticket || entry.kind == EntryKind::unshared;
+  if (is_loan && (held_ & bit(entries_)) != 0) return Taken::nonsense;
   switch (entry.kind) {
     case EntryKind::part:
     case EntryKind::last:
@@ -139,6 +142,7 @@ Inbox::Taken Inbox::take_lent(const Seen& entry, PostedReceive& receive, SlotTab
   if (receive.borrows) {
     completion.lent = from;
     completion.loan = entries_;
+    held_ |= bit(entries_);
   } else {
     place(receive, 0, from, entry.bytes);
     if (!return_copied(entries_)) return Taken::taken_back;
@@ -171,12 +175,14 @@ bool Inbox::take_ticket(PostedReceive& receive, std::uint32_t number, std::uint3
   const std::byte* const staged = staged_ + bytes_ % staging_.bytes;
   auto& ticket = tickets_[number % loan_count];
   ticket.assign(staged, staged + bytes);
+  held_ |= bit(number);
   bytes_ += Staging::length(bytes);
   over(receive, {receive.context, Outcome::done, bytes, ticket.data(), number, true}, receives, ledger);
   return true;
 }
 
 void Inbox::refuse(std::uint32_t loan) {
+  held_ &= ~bit(loan);
   channel_->refused[loan % loan_count].store(loan, std::memory_order_relaxed);
   channel_->returned[loan % loan_count].store(loan, std::memory_order_release);
 }
@@ -184,6 +190,7 @@ void Inbox::refuse(std::uint32_t loan) {
 // Pairs with the fence in Outbox::withdraw(): if a byte was read that was written after it, this sees that.
 bool Inbox::give_back(std::uint32_t loan) {
   std::atomic_thread_fence(std::memory_order_acquire);
+  held_ &= ~bit(loan);
   const bool valid = channel_->withdrawn.load(std::memory_order_relaxed) == 0;
   channel_->returned[loan % loan_count].store(loan, std::memory_order_release);
   return valid;

@@ -80,6 +80,7 @@ class Inbox {
   bool take_ticket(PostedReceive& receive, std::uint32_t number, std::uint32_t bytes, SlotTable& receives,
                    Ledger& ledger);
   bool return_copied(std::uint32_t number);
+  static std::uint64_t bit(std::uint32_t loan) { return std::uint64_t{1} << loan % loan_count; }
   void over(PostedReceive& receive, Completion completion, SlotTable& receives, Ledger& ledger);
   void close_landing(Slot slot);
 
@@ -96,7 +97,11 @@ class Inbox {
   std::size_t done_ = 0;
   std::array<Offered, landing_count> landings_{};
   std::vector<std::byte*> halfway_;  // not in use
-  std::array<std::vector<std::byte>, loan_count> tickets_;
+  /// A bit for each loan that this side has and has not given back, by its number. No sender that keeps the rules lends
+  /// another one of the same bit meanwhile: what a completion points to would change under its reader.
+  std::uint64_t held_ = 0;
+  static_assert(loan_count <= 64);
+  std::array<std::vector<std::byte>, loan_count> tickets_;  // of those that are held
 };
 
 }  // namespace fabring::shm

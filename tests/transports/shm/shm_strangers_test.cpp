@@ -142,12 +142,13 @@ class MadPeer {
     EXPECT_EQ(victim->post_recv(1, 5, into, 77), Post::accepted);
   }
 
-  void write(std::uint32_t kind, Slot slot, std::uint32_t bytes) {
+  void write(std::uint32_t kind, Slot slot, std::uint32_t bytes, std::uint64_t offset = 0) {
     shm::Channel& channel = pair.channel(false);  // from the higher rank
     shm::Entry& entry = channel.entries[written_ % shm::entry_count];
     entry.kind = static_cast<shm::EntryKind>(kind);
     entry.slot = slot;
     entry.bytes = bytes;
+    entry.offset = offset;
     entry.turn.store(++written_);
   }
 
@@ -258,6 +259,42 @@ TEST(ShmHostilePeer, LosesTheConnectionForRefusingALoanThatIsNoTicket) {
   EXPECT_NE(mad.victim->peer_error(1).message().find("rank 1: it wrote there what no rank writes"), std::string::npos)
       << mad.victim->peer_error(1).message();
   source->release(block, 1 << 20);
+}
+
+// A ticket is handed out as a pointer to what was copied of it: a later one in its place would be read in its stead, or
+// leave the pointer to memory that is freed.
+TEST(ShmHostilePeer, LosesTheConnectionForALoanInThePlaceOfOneThatIsNotBack) {
+  constexpr auto last = static_cast<std::uint32_t>(shm::EntryKind::last),
+                 ticket = static_cast<std::uint32_t>(shm::EntryKind::ticket),
+                 lent = static_cast<std::uint32_t>(shm::EntryKind::lent);
+  constexpr Slot earlier = 100, later = 101, others = 200;
+  for (const auto& [kind, given_back] : {std::pair{ticket, false}, {ticket, true}, {lent, false}, {lent, true}}) {
+    MadPeer mad;
+    const Bytes text = pattern(16, 3);
+    std::ranges::copy(text, mad.pair.staged(false));
+    Bytes first_into(8), second_into(1000), nothing(1);
+    ASSERT_EQ(mad.victim->post_recv_or_ticket(1, earlier, first_into, earlier), Post::accepted);
+    ASSERT_EQ(mad.victim->post_recv_or_ticket(1, later, second_into, later), Post::accepted);
+    mad.write(ticket, earlier, 16);
+    const auto first = mad.outcome();
+    ASSERT_TRUE(first && first->ticket);
+    if (given_back) {
+      ASSERT_TRUE(mad.victim->give_back(1, first->loan));
+    }
+    for (Slot slot = others; slot < others + shm::loan_count - 1; ++slot) {
+      ASSERT_EQ(mad.victim->post_recv(1, slot, nothing, slot), Post::accepted);
+      mad.write(last, slot, 0);
+    }
+    mad.write(kind, later, 1000, shm::page);
+    std::optional<Completion> second = mad.outcome();
+    while (second && second->context != later) second = mad.outcome();
+    ASSERT_TRUE(second);
+    EXPECT_EQ(second->outcome, given_back ? Outcome::done : Outcome::lost) << kind;
+    EXPECT_EQ(mad.victim->peer_error(1).ok(), given_back) << kind;
+    if (!given_back) {
+      EXPECT_TRUE(std::ranges::equal(std::span(first->lent, 16), text));
+    }
+  }
 }
 
 TEST(ShmHostilePeer, CannotMakeASenderWriteOutsideItsArena) {

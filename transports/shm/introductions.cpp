@@ -13,7 +13,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr std::size_t most_name = 100;     // fits an abstract address
-constexpr std::size_t most_visitors = 64;  // who have not been answered yet
+constexpr std::size_t most_visitors = 64;  // who have not been answered yet; also who are let in at one turn
 constexpr auto time_to_speak = std::chrono::seconds(10);
 constexpr auto time_for_descriptors = std::chrono::seconds(60);  // until the kernel takes them
 constexpr const char* no_more_files =
@@ -105,8 +105,9 @@ void Introductions::fail_here(Rank peer, std::string_view why, ErrorCode code) {
   if (error_.ok()) error_ = cannot_share(peer, why, code);
 }
 
+// Whoever comes, and however fast: the thread that moves all data has other things to do than to turn people away.
 void Introductions::accept_visitors() {
-  while (visitors_.size() < most_visitors) {
+  for (std::size_t came = 0; came < most_visitors && visitors_.size() < most_visitors; ++came) {
     Descriptor socket = Descriptor::not_for_children(open_within_hard_limit(
         [this] { return ::accept4(listener_.fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK); }));
     if (socket.fd() < 0 && errno == EMFILE) {  // whoever it is waits for an answer that will not come

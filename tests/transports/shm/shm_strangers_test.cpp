@@ -61,6 +61,33 @@ TEST(ShmStrangers, AreTurnedAwayAndCountedAndDisturbNobody) {
   exchange(world);
 }
 
+// The kernel says as whom a socket was connected, whatever its process is later.
+TEST(ShmStrangers, OfAnotherUserAreTurnedAwayAFewAtATime) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can be another user";
+  World world(shm_fabric(), 2);
+  constexpr uid_t nobody = 65534;
+  constexpr std::size_t many = 300;
+  std::vector<Visitor> visitors;
+  ASSERT_EQ(::seteuid(nobody), 0);
+  for (std::size_t i = 0; i < many; ++i) visitors.emplace_back(world.at(0).address());
+  ASSERT_EQ(::seteuid(0), 0);
+  EXPECT_TRUE(std::ranges::all_of(visitors, &Visitor::connected));
+  std::uint64_t before = 0;
+  const auto all_turned_away = [&] {
+    const std::uint64_t strangers = world.at(0).counters().strangers;
+    EXPECT_LE(strangers - std::exchange(before, strangers), 64u) << "in one turn";
+    return strangers == many;
+  };
+  for (int turns = 0; turns < 100'000 && !all_turned_away(); ++turns) {
+    Completion completion;
+    (void)world.at(0).poll({&completion, 1});
+  }
+  EXPECT_EQ(before, many);
+  EXPECT_TRUE(std::ranges::all_of(visitors, &Visitor::turned_away));
+  world.connect();
+  exchange(world);
+}
+
 TEST(ShmIntroductions, TheSoftLimitOnFilesKeepsNobodyOut) {
   const tests::NoMoreFilesForNow none;
   World world(shm_fabric(), 2);

@@ -11,12 +11,13 @@
 
 #include "runtime/base/abstract_socket.hpp"
 #include "runtime/base/file_limit.hpp"
+#include "runtime/base/job_name.hpp"
 
 namespace fabring {
 namespace {
 
 std::optional<AbstractAddress> beacon_address(std::uint64_t nonce, Rank rank) {
-  return AbstractAddress::of(fmt::format("fabring-{:016x}-{}", nonce, rank));
+  return AbstractAddress::of(fmt::format("fabring-{}-{}", job_name("fabring host", nonce), rank));
 }
 
 int open_unix_socket() {

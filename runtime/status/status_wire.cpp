@@ -4,7 +4,7 @@
 
 #include <charconv>
 
-#include "runtime/base/digest.hpp"
+#include "runtime/base/job_name.hpp"
 #include "runtime/base/wire.hpp"
 
 namespace fabring {
@@ -19,11 +19,7 @@ constexpr std::uint32_t most_ranks = 1 << 20;
 }  // namespace
 
 std::string status_name(std::uint64_t job_nonce, Rank rank) {
-  Digest digest{};
-  (void)sha256(WireWriter().raw("fabring status").number(job_nonce).take(), digest);
-  std::string name(status_name_prefix);
-  for (std::size_t i = 0; i < 8; ++i) name += fmt::format("{:02x}", digest[i]);
-  return name + fmt::format("-{}", rank);
+  return fmt::format("{}{}-{}", status_name_prefix, job_name("fabring status", job_nonce), rank);
 }
 
 std::optional<StatusName> parse_status_name(std::string_view name) {

@@ -7,6 +7,7 @@
 #include <random>
 
 #include "runtime/base/file_limit.hpp"
+#include "runtime/base/job_name.hpp"
 
 namespace fabring::shm {
 namespace {
@@ -44,7 +45,7 @@ Result<std::unique_ptr<Introductions>> Introductions::open(const EndpointOptions
                                                            int bell) {
   std::unique_ptr<Introductions> made(new Introductions(options, arena, bell));
   std::random_device random;  // two endpoints of one rank, one after the other, must not be taken for each other
-  made->name_ = fmt::format("fabring-shm-{:016x}-{}-{:08x}{:08x}", options.job_nonce, options.self, random(), random());
+  made->name_ = fmt::format("{}{:08x}{:08x}", name_begin(options.job_nonce, options.self), random(), random());
   made->listener_ = unix_socket();
   const int fd = made->listener_.fd();
   if (fd < 0 || !AbstractAddress::of(made->name_)->bind(fd) || ::listen(fd, 1024) != 0)
@@ -53,13 +54,17 @@ Result<std::unique_ptr<Introductions>> Introductions::open(const EndpointOptions
   return made;
 }
 
+std::string Introductions::name_begin(std::uint64_t job_nonce, Rank rank) {
+  return fmt::format("fabring-shm-{}-{}-", job_name("fabring shm", job_nonce), rank);
+}
+
 Status Introductions::add(Rank peer, std::string_view address) {
   const bool readable = address.starts_with("shm fabring-shm-") && address.size() <= 4 + most_name;
   if (peer < 0 || peer >= options_.world_size || peer == options_.self || !readable)
     return Status(ErrorCode::invalid_argument, fmt::format("not an shm address of rank {}", peer));
   Neighbour& neighbour = neighbours_[static_cast<std::size_t>(peer)];
   const std::string name(address.substr(4));
-  if (!name.starts_with(fmt::format("fabring-shm-{:016x}-{}-", options_.job_nonce, peer)))
+  if (!name.starts_with(name_begin(options_.job_nonce, peer)))
     return Status(ErrorCode::invalid_argument, fmt::format("not an shm address of rank {} of this job", peer));
   if (neighbour.stage != Stage::unknown) return {};
   neighbour.name = name;

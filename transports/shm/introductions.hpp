@@ -29,6 +29,8 @@ class Introductions {
   /// Errors: unavailable where there are no abstract unix sockets.
   static Result<std::unique_ptr<Introductions>> open(const EndpointOptions& options, const Arena& arena, int bell);
 
+  /// What the names of a rank's sockets begin with; the rest is by chance. The nonce does not stand in it.
+  static std::string name_begin(std::uint64_t job_nonce, Rank rank);
   /// "shm " and the socket's name.
   std::string address() const { return "shm " + name_; }
   /// Errors: invalid_argument for an address that is none.

@@ -1,15 +1,20 @@
 #include "runtime/startup/nodes.hpp"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
 #include <cerrno>
 #include <cstdlib>
+#include <fstream>
+#include <iterator>
 #include <memory>
 #include <random>
+#include <string>
 #include <vector>
 
+#include "runtime/base/job_name.hpp"
 #include "tests/support/few_files.hpp"
 #include "tests/support/refused_sockets.hpp"
 
@@ -26,6 +31,21 @@ std::vector<std::unique_ptr<NodeBeacon>> beacons(std::uint64_t nonce, int ranks)
     if (beacon) open.push_back(std::move(*beacon));
   }
   return open;
+}
+
+// Every user of the host can read these names.
+TEST(NodeBeacon, TheJobsNonceDoesNotStandInItsName) {
+  const std::uint64_t nonce = fresh_nonce();
+  const auto names = [] {
+    std::ifstream table("/proc/net/unix");
+    return std::string(std::istreambuf_iterator<char>(table), {});
+  };
+  const std::string before = names();
+  const auto open = beacons(nonce, 1);
+  EXPECT_NE(names(), before);
+  EXPECT_THAT(names(), testing::Not(testing::HasSubstr(fmt::format("{:016x}", nonce))));
+  EXPECT_THAT(names(), testing::HasSubstr("@fabring-" + job_name("fabring host", nonce) + "-0\n"));
+  EXPECT_NE(job_name("fabring host", nonce), job_name("fabring shm", nonce));
 }
 
 TEST(NodeBeacon, TheLowestRankOfTheHostIsFoundByItsNameOnly) {

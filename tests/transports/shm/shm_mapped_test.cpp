@@ -360,7 +360,7 @@ TEST(ShmLoan, OfBytesThatAreNotInThePeersArenaIsNonsense) {
     ASSERT_TRUE(AbstractAddress::of(victim->address().substr(4))->connect(socket.fd()));
     const shm::Hello hello{shm::Hello::magic_number, 43, memory.size(), arena->memory().size(), 1, 0};
     ASSERT_TRUE(shm::say(socket.fd(), hello, {memory.memfd(), arena->memory().memfd(), memory.memfd()}));
-    ASSERT_TRUE(victim->add_peer(1, "shm fabring-shm-000000000000002b-1-x").ok());
+    ASSERT_TRUE(victim->add_peer(1, "shm " + shm::Introductions::name_begin(43, 1) + "x").ok());
     Completion completion;
     for (int i = 0; i < 3; ++i) (void)victim->poll({&completion, 1});
     Bytes into(20'000);

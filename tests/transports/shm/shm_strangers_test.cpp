@@ -61,6 +61,16 @@ TEST(ShmStrangers, AreTurnedAwayAndCountedAndDisturbNobody) {
   exchange(world);
 }
 
+// Every user of the host can read the names of its abstract sockets.
+TEST(ShmStrangers, DoNotReadTheJobsNonceInTheNameOfASocket) {
+  EndpointOptions options;
+  options.world_size = 2;
+  options.job_nonce = 0x0123456789abcdef;
+  const auto endpoint = *shm::ShmEndpoint::open(options);
+  EXPECT_THAT(endpoint->address(), testing::Not(testing::HasSubstr("0123456789abcdef")));
+  EXPECT_THAT(endpoint->address(), testing::StartsWith("shm " + shm::Introductions::name_begin(options.job_nonce, 0)));
+}
+
 // The kernel says as whom a socket was connected, whatever its process is later.
 TEST(ShmStrangers, OfAnotherUserAreTurnedAwayAFewAtATime) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can be another user";
@@ -163,7 +173,7 @@ class MadPeer {
     caller = std::make_unique<Visitor>(victim->address());
     const shm::Hello hello{shm::Hello::magic_number, 42, memory.size(), arena->memory().size(), 1, 0};
     EXPECT_TRUE(shm::say(caller->socket.fd(), hello, {memory.memfd(), arena->memory().memfd(), memory.memfd()}));
-    EXPECT_TRUE(victim->add_peer(1, "shm fabring-shm-000000000000002a-1-x").ok());
+    EXPECT_TRUE(victim->add_peer(1, "shm " + shm::Introductions::name_begin(42, 1) + "x").ok());
     Completion completion;
     for (int i = 0; i < 3; ++i) (void)victim->poll({&completion, 1});
     EXPECT_EQ(victim->post_recv(1, 5, into, 77), Post::accepted);

@@ -15,12 +15,14 @@
 //
 //   initiator                          acceptor
 //   hello                        ->
-//                                <-    hello, verdict [, proof]
+//                                <-    hello, verdict
 //   verdict [, proof]            ->
-//                                <-    [verdict]
+//                                <-    [verdict, proof]
 //
-// The acceptor says nothing before it has read a whole hello: a stranger gets no byte from us. Proofs are exchanged
-// only when both hellos announce a secret and both verdicts accept. A side that refuses says why, stops sending and
+// The acceptor says nothing before it has read a whole hello: a stranger gets no byte from us. One that refuses the
+// initiator's hello says its own without the job and its nonce, as anybody may ask at a port. Proofs are exchanged
+// only when both hellos announce a secret and both verdicts accept; the acceptor's comes last, so that who asks at a
+// port gets nothing by which secrets could be guessed at leisure. A side that refuses says why, stops sending and
 // reads on for a moment, so that closing with unread bytes does not destroy (RST) what it said.
 
 namespace fabring {
@@ -44,6 +46,7 @@ class Conversation : public std::enable_shared_from_this<Conversation> {
     auto hello = make_hello(options_);
     if (!hello) return finish(HandshakeFailure::stranger, hello.error());
     own_ = encode(*hello);
+    own_without_job_ = encode(without_job(*hello));
     expect(State::hello, hello_bytes);
     if (options_.initiator) say(own_);
     go_on();
@@ -133,7 +136,7 @@ class Conversation : public std::enable_shared_from_this<Conversation> {
     }
     if (have_ < hello_prefix_bytes || version_of(seen()) == wire_version) return true;
     version_ = version_of(seen());
-    if (!options_.initiator) say(own_);
+    if (!options_.initiator) say(own_without_job_);
     refuse(Refusal::version, false);
     return false;
   }
@@ -148,7 +151,7 @@ class Conversation : public std::enable_shared_from_this<Conversation> {
         return on_proof();
       case State::final_verdict:
         if (in_[0] != 0) return refuse(static_cast<Refusal>(in_[0]), true);
-        return leave_well();
+        return expect(State::proof, proof_bytes);
       case State::flush:
       case State::drain:
       case State::finished:
@@ -168,19 +171,29 @@ class Conversation : public std::enable_shared_from_this<Conversation> {
       own_verdict_ = why;
       return expect(State::verdict, 1);
     }
-    say(own_);
+    say(why == Refusal::none ? own_ : own_without_job_);
     if (why != Refusal::none) return refuse(why, false);
     say(why);
-    if (!say_proof()) return;
     expect(State::verdict, 1);
   }
 
   void on_verdict(Refusal theirs) {
+    if (peer_->withheld) return on_refusal(theirs);
     if (own_verdict_ != Refusal::none) return refuse(own_verdict_, false);
     if (theirs != Refusal::none) return refuse(theirs, true);
-    if (!options_.secret.empty()) return expect(State::proof, proof_bytes);
     if (options_.initiator) say(Refusal::none);
-    leave_well();
+    if (options_.secret.empty()) return leave_well();
+    if (!options_.initiator) return expect(State::proof, proof_bytes);
+    if (say_proof()) expect(State::final_verdict, 1);
+  }
+
+  // Of the job and the nonce, which are not here to be compared, the acceptor is believed.
+  void on_refusal(Refusal theirs) {
+    if (theirs == Refusal::none)
+      return finish(HandshakeFailure::stranger,
+                    Status(ErrorCode::unavailable, remote_.to_string() + " sent a hello that is none of ours"));
+    const bool as_here = theirs == own_verdict_ || theirs == Refusal::job || theirs == Refusal::incarnation;
+    refuse(theirs, !as_here);
   }
 
   void on_proof() {
@@ -189,10 +202,9 @@ class Conversation : public std::enable_shared_from_this<Conversation> {
     std::memcpy(shown.data(), in_.data(), shown.size());
     if (!proof_of(!options_.initiator, expected) || !equal_in_constant_time(expected, shown))
       return refuse(Refusal::secret, false);
+    if (options_.initiator) return leave_well();
     say(Refusal::none);
-    if (!options_.initiator) return leave_well();
-    if (!say_proof()) return;
-    expect(State::final_verdict, 1);
+    if (say_proof()) leave_well();
   }
 
   bool proof_of(bool initiator, Digest& proof) const {
@@ -201,7 +213,6 @@ class Conversation : public std::enable_shared_from_this<Conversation> {
   }
 
   bool say_proof() {
-    if (options_.secret.empty()) return true;
     Digest proof;
     if (!proof_of(options_.initiator, proof)) {
       finish(HandshakeFailure::stranger, Status(ErrorCode::internal, "OpenSSL could not compute HMAC-SHA256"));
@@ -285,6 +296,7 @@ class Conversation : public std::enable_shared_from_this<Conversation> {
   std::size_t wanted_ = hello_bytes;
   std::string out_;  // at most a hello, a verdict and a proof
   std::string own_;
+  std::string own_without_job_;
   std::string theirs_;
   std::optional<Hello> peer_;
   std::uint16_t version_ = 0;

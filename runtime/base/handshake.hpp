@@ -1,9 +1,10 @@
 #pragma once
 // handshake(): the first bytes on every TCP connection of ours (rendezvous, control, data). A fixed-size hello each
-// way, then, when a secret is set, a mutual HMAC-SHA256 challenge-response over both hellos, then a one-byte verdict
-// each way. Nothing is allocated from a length the peer sent; there is a deadline; whoever does not speak it is a
-// stranger, counted and dropped. A peer that does speak it but is wrong (other job, version, byte order, secret,
-// incarnation) is told why, and both sides get the same typed error.
+// way, then a one-byte verdict each way, and, when a secret is set, a mutual HMAC-SHA256 challenge-response over both
+// hellos, in which who connected proves first. Whoever does not know the job and its nonce is not told them. Nothing is
+// allocated from a length the peer sent; there is a deadline; whoever does not speak it is a stranger, counted and
+// dropped. A peer that does speak it but is wrong (other job, version, byte order, secret, incarnation) is told why,
+// and both sides get the same typed error.
 
 #include <chrono>
 #include <cstdint>

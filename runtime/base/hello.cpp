@@ -17,6 +17,7 @@ constexpr std::string_view magic(
 constexpr std::uint32_t byte_order_mark = 0x01020304;
 constexpr std::uint8_t flag_secret = 1;
 constexpr std::uint8_t flag_initiator = 2;
+constexpr std::uint8_t flag_withheld = 4;
 
 std::string_view purpose_name(std::uint8_t purpose) {
   switch (static_cast<Purpose>(purpose)) {
@@ -132,12 +133,20 @@ std::string encode(const Hello& hello) {
   std::uint32_t mark = byte_order_mark;
   WireWriter out;
   out.raw(magic).number(hello.version).number(hello.purpose);
-  out.number(static_cast<std::uint8_t>((hello.has_secret ? flag_secret : 0) | (hello.initiator ? flag_initiator : 0)));
+  out.number(static_cast<std::uint8_t>((hello.has_secret ? flag_secret : 0) | (hello.initiator ? flag_initiator : 0) |
+                                       (hello.withheld ? flag_withheld : 0)));
   out.raw({reinterpret_cast<const char*>(&mark), sizeof mark});
   out.number(hello.job_nonce).number(hello.rank).number(hello.world_size).number(hello.lane).number(std::uint32_t{0});
   out.raw({reinterpret_cast<const char*>(hello.challenge.data()), hello.challenge.size()});
   out.raw({reinterpret_cast<const char*>(hello.job.data()), hello.job.size()});
   return out.take();
+}
+
+Hello without_job(Hello hello) {
+  hello.withheld = true;
+  hello.job_nonce = 0;
+  hello.job = {};
+  return hello;
 }
 
 bool could_be_hello(std::string_view begin) {
@@ -160,6 +169,7 @@ std::optional<Hello> decode_hello(std::string_view bytes) {
   const auto flags = in.number<std::uint8_t>();
   hello.has_secret = (flags & flag_secret) != 0;
   hello.initiator = (flags & flag_initiator) != 0;
+  hello.withheld = (flags & flag_withheld) != 0;
   const std::string_view mark = in.raw(sizeof byte_order_mark);
   hello.job_nonce = in.number<std::uint64_t>();
   hello.rank = in.number<Rank>();
@@ -169,13 +179,15 @@ std::optional<Hello> decode_hello(std::string_view bytes) {
   const std::string_view challenge = in.raw(hello.challenge.size());
   const std::string_view job = in.raw(hello.job.size());
   if (!in.complete() || !ours || hello.version != wire_version || reserved != 0) return std::nullopt;
-  if ((flags & ~(flag_secret | flag_initiator)) != 0) return std::nullopt;
+  if ((flags & ~(flag_secret | flag_initiator | flag_withheld)) != 0) return std::nullopt;
+  if (hello.withheld && hello.initiator) return std::nullopt;  // who calls says first who it is
   std::uint32_t read_mark = 0;
   std::memcpy(&read_mark, mark.data(), sizeof read_mark);
   hello.same_byte_order = read_mark == byte_order_mark;
   if (!hello.same_byte_order && read_mark != __builtin_bswap32(byte_order_mark)) return std::nullopt;
   std::memcpy(hello.challenge.data(), challenge.data(), challenge.size());
   std::memcpy(hello.job.data(), job.data(), job.size());
+  if (hello.withheld && (hello.job_nonce != 0 || hello.job != Digest{})) return std::nullopt;
   return hello;
 }
 
@@ -183,9 +195,9 @@ Refusal check_hello(const HandshakeOptions& options, const Hello& peer) {
   Digest job;
   if (!peer.same_byte_order) return Refusal::byte_order;
   // Behind a door of another job is another job, whatever that door is for.
-  if (!sha256(options.job_id, job) || !equal_in_constant_time(job, peer.job)) return Refusal::job;
+  if (!peer.withheld && (!sha256(options.job_id, job) || !equal_in_constant_time(job, peer.job))) return Refusal::job;
   if (peer.purpose != static_cast<std::uint8_t>(options.purpose)) return Refusal::purpose;
-  if (peer.job_nonce != options.job_nonce) return Refusal::incarnation;
+  if (!peer.withheld && peer.job_nonce != options.job_nonce) return Refusal::incarnation;
   if (peer.world_size != static_cast<std::uint32_t>(options.world_size)) return Refusal::world_size;
   if (peer.rank < 0 || peer.rank >= options.world_size) return Refusal::rank;
   if (peer.has_secret != !options.secret.empty()) return Refusal::secret;

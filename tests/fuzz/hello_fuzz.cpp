@@ -51,6 +51,7 @@ Seeds seeds() {
     if (!hello) continue;
     hello->challenge.fill(3);  // the same at every start
     all.push_back(static_cast<char>(setup) + encode(*hello));
+    if (!hello->initiator) all.push_back(static_cast<char>(setup) + encode(without_job(*hello)));
     hello->rank = 9;
     all.push_back(static_cast<char>(setup) + encode(*hello));
   }

@@ -109,6 +109,68 @@ TEST_F(HandshakeAbuse, AnotherVersionIsRefusedOnBothEnds) {
   }
 }
 
+// Anybody may ask at a port. Whoever does not show the job and its nonce is told why it is refused, and neither of
+// them.
+TEST_F(HandshakeAbuse, WhoDoesNotKnowTheJobIsToldNeitherItNorItsNonce) {
+  struct Asked {
+    const char* what;
+    Refusal why;
+    std::function<void(Hello&)> without;
+  };
+  const Hello ours = *make_hello(with_secret(false));
+  for (const Asked& asked :
+       {Asked{"another job", Refusal::job, [](Hello& hello) { hello.job = {}; }},
+        Asked{"another nonce", Refusal::incarnation, [](Hello& hello) { hello.job_nonce = 0; }},
+        Asked{"no secret", Refusal::secret, [](Hello& hello) { hello.has_secret = false; }},
+        Asked{"another version", Refusal::version, [](Hello& hello) { hello.version = wire_version + 1; }}}) {
+    auto raw = raw_against(with_secret(false));
+    Hello hello = *make_hello(with_secret(true));
+    asked.without(hello);
+    write_all(*raw->stream, encode(hello));
+    const std::string answer = read_exactly(*raw->stream, hello_bytes + 1);
+    ASSERT_EQ(answer.size(), hello_bytes + 1) << asked.what;
+    const auto said = decode_hello(std::string_view(answer).substr(0, hello_bytes));
+    ASSERT_TRUE(said) << asked.what;
+    EXPECT_TRUE(said->withheld) << asked.what;
+    EXPECT_NE(said->job_nonce, ours.job_nonce) << asked.what;
+    EXPECT_NE(said->job, ours.job) << asked.what;
+    EXPECT_EQ(said->rank, ours.rank) << "that the one who is refused may name it";
+    EXPECT_EQ(static_cast<Refusal>(answer.back()), asked.why) << asked.what;
+    EXPECT_EQ(read_exactly(*raw->stream, 1), "") << asked.what;
+  }
+}
+
+TEST_F(HandshakeAbuse, WhoWithholdsTheJobAndAcceptsOrCallsIsAStranger) {
+  for (const bool initiator : {false, true}) {
+    auto raw = raw_against(options(initiator));
+    write_all(*raw->stream, encode(without_job(*make_hello(options(!initiator)))) + '\0');
+    ASSERT_TRUE(run_until([&] { return raw->result.has_value(); }));
+    EXPECT_FALSE(raw->result->stream);
+    EXPECT_EQ(raw->result->failure, HandshakeFailure::stranger);
+  }
+}
+
+// By a proof secrets can be tried without asking anybody again, so it is no answer to who has only asked.
+TEST_F(HandshakeAbuse, WhoCallsProvesTheSecretFirst) {
+  auto raw = raw_against(with_secret(false));
+  write_all(*raw->stream, encode(*make_hello(with_secret(true))) + '\0');
+  EXPECT_EQ(read_exactly(*raw->stream, hello_bytes + 1).size(), hello_bytes + 1);
+  write_all(*raw->stream, std::string(32, 'x'));
+  const std::string rest = read_exactly(*raw->stream, 33);
+  ASSERT_EQ(rest.size(), 1u) << "a verdict and no proof";
+  EXPECT_EQ(static_cast<Refusal>(rest[0]), Refusal::secret);
+  ASSERT_TRUE(run_until([&] { return raw->result.has_value(); }));
+  EXPECT_EQ(raw->result->refusal, Refusal::secret);
+}
+
+TEST_F(HandshakeAbuse, AnAcceptorThatDoesNotProveTheSecretIsRefused) {
+  auto raw = raw_against(with_secret(true));
+  write_all(*raw->stream, encode(*make_hello(with_secret(false))) + std::string(2, '\0') + std::string(32, 'x'));
+  ASSERT_TRUE(run_until([&] { return raw->result.has_value(); }));
+  EXPECT_FALSE(raw->result->stream);
+  EXPECT_EQ(raw->result->refusal, Refusal::secret);
+}
+
 TEST_F(HandshakeAbuse, AnotherByteOrderIsRefused) {
   auto raw = raw_against(options(false));
   std::string hello = encode(*make_hello(options(true)));
@@ -195,7 +257,8 @@ TEST_F(HandshakeAbuse, MuteVisitorsHoldNobodyUpAndTheOldestIsThrownOut) {
   }
   ASSERT_TRUE(run_until([&] { return strangers->load() >= 12; }));  // 128 may be inside
   std::unique_ptr<net::Stream> honest;
-  guards.push_back(net::connect(loop_, (*door)->address(), patience, [&](auto result) { honest = std::move(*result); }));
+  guards.push_back(
+      net::connect(loop_, (*door)->address(), patience, [&](auto result) { honest = std::move(*result); }));
   ASSERT_TRUE(run_until([&] { return honest != nullptr; }));
   std::optional<HandshakeResult> greeted;
   guards.push_back(

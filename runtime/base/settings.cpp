@@ -204,7 +204,8 @@ constexpr Setting rows[] = {
      read_text<&Config::host_id>, show_text<&Config::host_id>},
     {"FABRING_SECRET_FILE", "text", "", "", "none",
      "File with a secret of 16 bytes or more, readable by its owner only, the same for all ranks. With it every "
-     "connection proves that both ends know the secret (HMAC-SHA256).",
+     "connection that Fabring makes itself proves that both ends know the secret (HMAC-SHA256), and a number made with "
+     "it marks libfabric's messages, which prove nothing.",
      read_text<&Config::secret_file>, show_text<&Config::secret_file>},
     {"FABRING_INTERFACE", "list", "", "", "chosen",
      "Network interfaces to use: names (eth0,ib0), beginnings of names (eth*), networks (10.0.0.0/8, fd00::/8), or, "

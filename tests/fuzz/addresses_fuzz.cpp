@@ -46,7 +46,7 @@ void run_introduction(std::string_view bytes) {
   const auto written = fabric::encode(*read);
   const auto again = fabric::decode_introduction(written);
   require(again && again->name == read->name && again->from == read->from && again->to == read->to &&
-              again->job_nonce == read->job_nonce,
+              again->job_key == read->job_key,
           "what was accepted can be written and read");
 }
 

@@ -7,6 +7,7 @@
 
 #include "runtime/base/check.hpp"
 #include "transports/fabric/error_text.hpp"
+#include "transports/fabric/job_key.hpp"
 #include "transports/fabric/wire.hpp"
 
 namespace fabring::fabric {
@@ -25,9 +26,10 @@ std::size_t completions_for(const fi_info& info, int world_size) {
 
 }  // namespace
 
-FabricEndpoint::FabricEndpoint(std::unique_ptr<FabricDomain> domain, const EndpointOptions& options)
+FabricEndpoint::FabricEndpoint(std::unique_ptr<FabricDomain> domain, const EndpointOptions& options,
+                               std::uint64_t job_key)
     : self_(options.self),
-      job_nonce_(options.job_nonce),
+      job_key_(job_key),
       patience_(options.config.silence_timeout),
       bind_address_(options.bind_address),
       note_(options.note),
@@ -37,8 +39,8 @@ FabricEndpoint::FabricEndpoint(std::unique_ptr<FabricDomain> domain, const Endpo
       lengthens_headers_(domain_->kind() == Kind::native_tcp && domain_->info().domain_attr->cq_data_size > 0),
       device_(domain_->device_verdict()),
       peers_(static_cast<std::size_t>(options.world_size)),
-      introductions_(*domain_, operations_, peers_, self_, job_nonce_),
-      keepalive_(operations_, peers_, job_nonce_) {
+      introductions_(*domain_, operations_, peers_, self_, job_key_),
+      keepalive_(operations_, peers_, job_key_) {
   for (std::size_t i = 0; i < peers_.size(); ++i) peers_[i].rank = static_cast<Rank>(i);
 }
 
@@ -59,10 +61,12 @@ Result<std::unique_ptr<Endpoint>> FabricEndpoint::open(ProviderChoice choice, co
 
 Result<std::unique_ptr<FabricEndpoint>> FabricEndpoint::open_one(ProviderChoice choice,
                                                                  const EndpointOptions& options) {
+  const auto key = key_of_job(options);
+  if (!key) return key.error();
   const std::size_t completions = completions_for(*choice.info, options.world_size);
   auto domain = FabricDomain::open(std::move(choice), completions);
   if (!domain) return domain.error();
-  std::unique_ptr<FabricEndpoint> self(new FabricEndpoint(std::move(*domain), options));
+  std::unique_ptr<FabricEndpoint> self(new FabricEndpoint(std::move(*domain), options, *key));
   if (Status status = self->start(); !status.ok())
     return status.with_prefix("cannot open libfabric (" + self->domain_->reason() + "): ");
   return self;
@@ -145,7 +149,7 @@ Post FabricEndpoint::post_send(Rank rank, Slot slot, std::span<const std::byte> 
   if (peer.state == PeerState::ended) return complete_now(peer.end, context);
   if (peer.state != PeerState::open || peer.broken) return not_accepted(peer, nullptr, -FI_EAGAIN, context);
 
-  const std::uint64_t tag = tag_of(job_nonce_, self_, slot);
+  const std::uint64_t tag = tag_of(job_key_, self_, slot);
   Operation& operation = operations_.acquire(OperationKind::send, context, &peer);
   void* local = descriptor_for(operation, from);
   if (const Status locked = lock(operation, from, false, local); !locked.ok())
@@ -169,7 +173,7 @@ Post FabricEndpoint::post_recv(Rank rank, Slot slot, std::span<std::byte> into, 
   if (peer.state == PeerState::idle) connect(peer);
   if (peer.state == PeerState::ended) return complete_now(peer.end, context);
 
-  const std::uint64_t tag = tag_of(job_nonce_, peer.rank, slot);
+  const std::uint64_t tag = tag_of(job_key_, peer.rank, slot);
   Operation& operation = operations_.acquire(OperationKind::receive, context, &peer);
   void* local = descriptor_for(operation, into);
   if (const Status locked = lock(operation, into, is_standing(slot), local); !locked.ok())

@@ -74,7 +74,7 @@ class FabricEndpoint final : public Endpoint {
     RegistrationHandle registration;
     fi_addr_t own = FI_ADDR_UNSPEC;  ///< this endpoint's address
   };
-  FabricEndpoint(std::unique_ptr<FabricDomain> domain, const EndpointOptions& options);
+  FabricEndpoint(std::unique_ptr<FabricDomain> domain, const EndpointOptions& options, std::uint64_t job_key);
   static Result<std::unique_ptr<FabricEndpoint>> open_one(ProviderChoice choice, const EndpointOptions& options);
   Status start();
   bool dedicated() const { return dedicated_; }
@@ -125,7 +125,7 @@ class FabricEndpoint final : public Endpoint {
   void nap(std::chrono::microseconds limit);
 
   const Rank self_;
-  const std::uint64_t job_nonce_;
+  const std::uint64_t job_key_;
   const Time patience_;
   const std::string bind_address_;
   const std::function<void(const std::string&)> note_;

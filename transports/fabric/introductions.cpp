@@ -17,7 +17,7 @@ constexpr Time repeat_after = 1s;
 }  // namespace
 
 Status Introductions::post_receive(fid_ep* endpoint, Operation& operation, Greeting greeting) {
-  const std::uint64_t tag = tag_of(job_nonce_, greeting);
+  const std::uint64_t tag = tag_of(job_key_, greeting);
   void* into = buffers_[operation.context].data();
   const ssize_t rc = fi_trecv(endpoint, into, introduction_bytes, nullptr, FI_ADDR_UNSPEC, tag, 0, &operation);
   return rc ? call_failed("fi_trecv", rc) : Status();
@@ -76,10 +76,10 @@ Status Introductions::advance(Peer& peer, Time now) {
 
 // What is ours to say to this peer: the introduction, or the answer to one.
 ssize_t Introductions::speak(Peer& peer) {
-  const IntroductionBytes message = encode(Introduction{job_nonce_, self_, peer.rank, peer.own_name});
+  const IntroductionBytes message = encode(Introduction{job_key_, self_, peer.rank, peer.own_name});
   const fi_addr_t to = introduces(peer) ? peer.world_address : peer.address;
   const Greeting greeting = introduces(peer) ? Greeting::introduction : Greeting::answer;
-  const ssize_t rc = fi_tinject(peer.endpoint, message.data(), message.size(), to, tag_of(job_nonce_, greeting));
+  const ssize_t rc = fi_tinject(peer.endpoint, message.data(), message.size(), to, tag_of(job_key_, greeting));
   if (rc == 0) ++messages_sent_;
   return rc;
 }
@@ -88,7 +88,7 @@ Peer* Introductions::arrived(Operation& operation, std::size_t bytes) {
   const auto message =
       decode_introduction(std::span(buffers_[operation.context]).first(std::min(bytes, introduction_bytes)));
   Peer* peer = nullptr;
-  if (message && message->job_nonce == job_nonce_ && message->to == self_)
+  if (message && message->job_key == job_key_ && message->to == self_)
     peer = operation.kind == OperationKind::introduction ? introduced(*message) : answered(*operation.peer, *message);
   if (!peer) ++strangers_;
   const bool again = operation.kind == OperationKind::introduction || !peer;

@@ -10,7 +10,7 @@
 // Both messages are injected (no buffer, no completion), repeated until they were accepted and, since an accepted one
 // may still be lost, once a second until something came back; an answer, whenever the introduction comes again and
 // nothing else has come. Both sides must poll. Each message carries the job's
-// nonce and both ranks; one that does not fit is counted as a stranger and forgotten.
+// key and both ranks; one that does not fit is counted as a stranger and forgotten.
 //
 // Owned by the FabricEndpoint, same thread.
 
@@ -30,8 +30,8 @@ namespace fabring::fabric {
 class Introductions {
  public:
   Introductions(const FabricDomain& domain, OperationPool& operations, std::vector<Peer>& peers, Rank self,
-                std::uint64_t job_nonce)
-      : domain_(domain), operations_(operations), peers_(peers), self_(self), job_nonce_(job_nonce) {}
+                std::uint64_t job_key)
+      : domain_(domain), operations_(operations), peers_(peers), self_(self), job_key_(job_key) {}
 
   /// Opens the world endpoint.
   Status listen();
@@ -62,7 +62,7 @@ class Introductions {
   OperationPool& operations_;
   std::vector<Peer>& peers_;
   const Rank self_;
-  const std::uint64_t job_nonce_;
+  const std::uint64_t job_key_;
   EndpointHandle world_;
   std::vector<IntroductionBytes> buffers_;  // never resized after listen(): libfabric writes into them
   std::uint64_t strangers_ = 0;

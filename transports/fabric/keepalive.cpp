@@ -17,7 +17,7 @@ constexpr Time round_of_visits = std::chrono::seconds(25);
 
 void Keepalive::listen(Peer& peer) {
   Operation& operation = operations_.acquire(OperationKind::keepalive, 0, &peer);
-  const std::uint64_t tag = tag_of(job_nonce_, Greeting::keepalive);
+  const std::uint64_t tag = tag_of(job_key_, Greeting::keepalive);
   // Where the queue is full the next visit posts it.
   if (fi_trecv(peer.endpoint, nullptr, 0, nullptr, FI_ADDR_UNSPEC, tag, 0, &operation) != 0)
     return operations_.release(operation);
@@ -53,7 +53,7 @@ void Keepalive::visit(Peer& peer) {
   // What is under way is repeated by the kernel until it is acknowledged, and a peer that takes nothing is asked by it.
   if (std::exchange(peer.moved, false) || peer.sends > 0) return;
   const std::byte nothing{};
-  if (fi_tinject(peer.endpoint, &nothing, 0, peer.address, tag_of(job_nonce_, Greeting::keepalive)) == 0) {
+  if (fi_tinject(peer.endpoint, &nothing, 0, peer.address, tag_of(job_key_, Greeting::keepalive)) == 0) {
     peer.moved = true;
     ++messages_sent_;
   } else {

@@ -25,8 +25,8 @@ namespace fabring::fabric {
 
 class Keepalive {
  public:
-  Keepalive(OperationPool& operations, std::vector<Peer>& peers, std::uint64_t job_nonce)
-      : operations_(operations), peers_(peers), job_nonce_(job_nonce) {}
+  Keepalive(OperationPool& operations, std::vector<Peer>& peers, std::uint64_t job_key)
+      : operations_(operations), peers_(peers), job_key_(job_key) {}
 
   /// Posts the receive, as soon as there is an endpoint for the peer.
   void listen(Peer& peer);
@@ -42,7 +42,7 @@ class Keepalive {
 
   OperationPool& operations_;
   std::vector<Peer>& peers_;
-  const std::uint64_t job_nonce_;
+  const std::uint64_t job_key_;
   std::size_t next_ = 0;  // to be visited
   Time visited_{0};       // up to when those were that are due by it
   std::uint64_t messages_sent_ = 0;

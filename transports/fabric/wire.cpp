@@ -28,8 +28,8 @@ constexpr std::size_t address_head = 4 + 4 + 4 + 1;
 constexpr std::size_t introduction_head = 4 + 8 + 4 + 4 + 1;
 static_assert(introduction_head + max_introduced_name <= introduction_bytes);
 
-std::uint64_t channel(std::uint64_t job_nonce, std::uint32_t rank) {
-  const auto key = static_cast<std::uint32_t>(job_nonce ^ (job_nonce >> 32));
+std::uint64_t channel(std::uint64_t job_key, std::uint32_t rank) {
+  const auto key = static_cast<std::uint32_t>(job_key ^ (job_key >> 32));
   return static_cast<std::uint64_t>((rank ^ key) & channel_mask) << 32;
 }
 
@@ -58,19 +58,19 @@ std::optional<AddressBlob> decode_address(std::string_view bytes) {
   return blob;
 }
 
-std::uint64_t tag_of(std::uint64_t job_nonce, Rank sender, Slot slot) {
-  return channel(job_nonce, static_cast<std::uint32_t>(sender)) | slot;
+std::uint64_t tag_of(std::uint64_t job_key, Rank sender, Slot slot) {
+  return channel(job_key, static_cast<std::uint32_t>(sender)) | slot;
 }
 
-std::uint64_t tag_of(std::uint64_t job_nonce, Greeting greeting) {
-  return channel(job_nonce, channel_mask) | static_cast<std::uint32_t>(greeting);
+std::uint64_t tag_of(std::uint64_t job_key, Greeting greeting) {
+  return channel(job_key, channel_mask) | static_cast<std::uint32_t>(greeting);
 }
 
 IntroductionBytes encode(const Introduction& introduction) {
   char bytes[introduction_bytes] = {};
   char* at = bytes;
   put(at, introduction_magic);
-  put(at, introduction.job_nonce);
+  put(at, introduction.job_key);
   put(at, introduction.from);
   put(at, introduction.to);
   put(at, static_cast<std::uint8_t>(introduction.name.size()));
@@ -85,7 +85,7 @@ std::optional<Introduction> decode_introduction(std::span<const std::byte> bytes
   const char* at = reinterpret_cast<const char*>(bytes.data());
   if (take<std::uint32_t>(at) != introduction_magic) return std::nullopt;
   Introduction introduction;
-  introduction.job_nonce = take<std::uint64_t>(at);
+  introduction.job_key = take<std::uint64_t>(at);
   introduction.from = take<Rank>(at);
   introduction.to = take<Rank>(at);
   const std::size_t length = take<std::uint8_t>(at);

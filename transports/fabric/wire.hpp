@@ -3,9 +3,9 @@
 // from a peer or a stranger and is checked before it is believed. Integers are little-endian.
 //
 // A tag has 63 usable bits (XNET and rxm keep the highest for themselves): the slot below, and above it a channel, the
-// sender's rank mixed with the job's nonce. The mixing keeps ranks distinct and makes messages of another job, or of
-// someone who only knows the port, match no receive. That is all the protection there is: libfabric's listeners cannot
-// authenticate anyone, and the nonce travels in clear text.
+// sender's rank mixed with the job's key (job_key.hpp). The mixing keeps ranks distinct and makes messages of another
+// job, or of someone who only knows the port, match no receive. That is all the protection there is: libfabric's
+// listeners cannot authenticate anyone, and whoever reads along sees the key in clear text.
 
 #include <array>
 #include <cstddef>
@@ -30,15 +30,15 @@ struct AddressBlob {
 std::string encode(const AddressBlob& blob);
 std::optional<AddressBlob> decode_address(std::string_view bytes);
 
-std::uint64_t tag_of(std::uint64_t job_nonce, Rank sender, Slot slot);
+std::uint64_t tag_of(std::uint64_t job_key, Rank sender, Slot slot);
 /// Tags of the two introduction messages and of the empty one of Keepalive: no rank has this channel.
 enum class Greeting : std::uint32_t { introduction = 1, answer = 2, keepalive = 3 };
-std::uint64_t tag_of(std::uint64_t job_nonce, Greeting greeting);
+std::uint64_t tag_of(std::uint64_t job_key, Greeting greeting);
 
 /// "I am rank `from` of your job and want rank `to`; my endpoint for you is `name`." 64 bytes: every provider of the
 /// native TCP kind can inject that much, so it needs no buffer that lives on.
 struct Introduction {
-  std::uint64_t job_nonce = 0;
+  std::uint64_t job_key = 0;
   Rank from = -1;
   Rank to = -1;
   std::string name;

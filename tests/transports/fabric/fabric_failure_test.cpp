@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <functional>
 
 #include "tests/transports/fabric/fabric_world.hpp"
 
@@ -129,11 +130,10 @@ TEST(FabricFailure, TheFirstSendAfterAnIdlePeerWasKilledIsLostAndNotRetriedForEv
   Trio trio(1);
   World& world = trio.world;
   trio.other.end(SIGKILL);
-  ASSERT_TRUE(world.until(
-      [&] {
-        world[0].endpoint->post_send(1, 0, trio.one, 1);
-        return !world[0].endpoint->peer_error(1).ok();
-      }));
+  ASSERT_TRUE(world.until([&] {
+    world[0].endpoint->post_send(1, 0, trio.one, 1);
+    return !world[0].endpoint->peer_error(1).ok();
+  }));
   EXPECT_EQ(world[0].endpoint->peer_error(1).code(), ErrorCode::peer_lost);
 }
 
@@ -230,11 +230,11 @@ TEST(FabricFailure, AMessageLongerThanItsReceiveLosesTheConnectionAndNothingElse
   EXPECT_EQ(world[1].outcome(3), Outcome::done);
 }
 
-TEST(FabricFailure, AMemberOfAnotherJobIsAStrangerAndReachesNothing) {
+void expect_strangers(const std::function<void(EndpointOptions& of_rank_1)>& differ) {
   World world(0);
   for (Rank rank : {0, 1}) {
     EndpointOptions options = fabric_options(rank, 2);
-    options.job_nonce += static_cast<std::uint64_t>(rank);
+    if (rank == 1) differ(options);
     options.config.silence_timeout = 300ms;
     world.members.push_back({open_fabric(options), {}, 0});
   }
@@ -246,6 +246,32 @@ TEST(FabricFailure, AMemberOfAnotherJobIsAStrangerAndReachesNothing) {
   ASSERT_TRUE(world.until([&] { return world[0].has(2); }));
   EXPECT_EQ(world[0].outcome(2), Outcome::lost);
   EXPECT_FALSE(world[1].has(1));
+}
+
+TEST(FabricFailure, AMemberOfAnotherJobIsAStrangerAndReachesNothing) {
+  expect_strangers([](EndpointOptions& options) { ++options.job_nonce; });
+}
+
+// The nonce travels in clear text when ranks meet.
+TEST(FabricFailure, WhoKnowsTheNonceAndNotTheSecretIsAStrangerAndReachesNothing) {
+  expect_strangers([](EndpointOptions& options) { options.secret = "0123456789abcdef"; });
+}
+
+TEST(FabricFailure, RanksWithTheSameSecretReachEachOther) {
+  World world(0);
+  for (Rank rank : {0, 1}) {
+    EndpointOptions options = fabric_options(rank, 2);
+    options.secret = "0123456789abcdef";
+    world.members.push_back({open_fabric(options), {}, 0});
+  }
+  for (Rank rank : {0, 1})
+    ASSERT_TRUE(world[rank].endpoint->add_peer(1 - rank, world[1 - rank].endpoint->address()).ok());
+  std::vector<std::byte> into(10);
+  const std::vector<std::byte> from = pattern(10, 1);
+  ASSERT_EQ(world[1].endpoint->post_recv(0, 1, into, 1), Post::accepted);
+  ASSERT_TRUE(world.send(0, 1, 1, from, 2));
+  ASSERT_TRUE(world.until([&] { return world[0].has(2) && world[1].has(1); }));
+  EXPECT_EQ(into, from);
 }
 
 TEST(FabricFailure, GarbageOnThePortDisturbsNobody) {

@@ -179,8 +179,12 @@ void MeetingServer::arrived(HandshakeResult result) {
     if (ours && terms_.greeting.secret.empty()) return fail(result.status);
     const bool version = result.refusal == Refusal::version;
     const bool normal = terms_.shared_port && (version || result.refusal == Refusal::job);
-    log_.write(normal ? LogLevel::debug : LogLevel::warning,
-               fmt::format("turned a visitor of the rendezvous away: {}", result.status.message()));
+    const std::string line = "turned a visitor of the rendezvous away: " + result.status.message();
+    if (normal) {
+      log_.debug(line);
+    } else if (const auto due = turned_away_.due(line)) {
+      log_.warning(*due);
+    }
     if (normal) {
       if (version) last_stranger_ = result.status.message();  // or a rank of ours: said when time is up
       return;

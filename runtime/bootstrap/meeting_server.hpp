@@ -20,6 +20,7 @@
 #include "runtime/base/doorkeeper.hpp"
 #include "runtime/base/frame_stream.hpp"
 #include "runtime/base/log.hpp"
+#include "runtime/base/sparse_lines.hpp"
 #include "runtime/bootstrap/meeting_values.hpp"
 #include "runtime/bootstrap/meeting_wire.hpp"
 #include "runtime/bootstrap/rendezvous.hpp"
@@ -127,7 +128,8 @@ class MeetingServer {
   std::map<Rank, Status> refused_;  // by the rank it claimed; -1: it could not say
   std::ptrdiff_t refused_without_rank_ = 0;
   std::set<Rank> without_proof_;  // claimed by who has not our secret: says what is wrong when time is up, ends nothing
-  std::string last_stranger_;     // why it was refused; of those that speak our protocol
+  SparseLines turned_away_;
+  std::string last_stranger_;  // why it was refused; of those that speak our protocol
   std::shared_ptr<void> deadline_timer_, note_timer_, judge_timer_, end_timer_;
   int came_ = 1;
   bool closing_ = false;

@@ -85,11 +85,12 @@ void NeighbourMeeting::child_arrived(HandshakeResult result) {
   const auto child = std::find(absent_children_.begin(), absent_children_.end(), result.peer.rank);
   if (!result.stream || child == absent_children_.end()) {
     ++*strangers_;
-    log_.warning(result.stream
-                     ? fmt::format("turned a control connection away: rank {} at {} is no child of rank {} or "
-                                   "came before",
-                                   result.peer.rank, result.remote.to_string(), options_.self)
-                     : "turned a control connection away: " + result.status.message());
+    const auto line = turned_away_.due(
+        result.stream ? fmt::format("turned a control connection away: rank {} at {} is no child of rank {} or "
+                                    "came before",
+                                    result.peer.rank, result.remote.to_string(), options_.self)
+                      : "turned a control connection away: " + result.status.message());
+    if (line) log_.warning(*line);
     return;
   }
   absent_children_.erase(child);

@@ -12,6 +12,7 @@
 
 #include "runtime/base/doorkeeper.hpp"
 #include "runtime/base/log.hpp"
+#include "runtime/base/sparse_lines.hpp"
 #include "runtime/control/tree.hpp"
 
 namespace fabring {
@@ -66,6 +67,7 @@ class NeighbourMeeting {
   bool parent_refuses_ = false;
   std::chrono::milliseconds pause_{2};
   const std::shared_ptr<std::atomic<std::uint64_t>> strangers_;
+  SparseLines turned_away_;
   std::unique_ptr<Doorkeeper> door_;
   std::shared_ptr<void> connecting_, greeting_, retry_timer_;
 };

@@ -219,6 +219,22 @@ TEST_F(RendezvousError, AVisitorOfAnotherJobDoesNotEndOurs) {
   EXPECT_EQ(ends[2].code(), ErrorCode::mismatch);
 }
 
+// Whoever reaches the port can come as often as it likes.
+TEST_F(RendezvousError, ManyVisitorsOfAnotherJobAreOneWarning) {
+  Meeting meeting(2);
+  meeting.change = [&](int process, Config& config, std::string&) {
+    if (process != 1) return;
+    for (int visit = 0; visit < 5; ++visit) {
+      MasterSearch search = search_of(config, 1);
+      search.greeting.job_id = "b";
+      const auto met = MeetingClient::meet(search, meeting::Join{"f", "host x", 4711}, Log(LogLevel::none, 1));
+      EXPECT_EQ(met ? ErrorCode::internal : met.error().code(), ErrorCode::mismatch);
+    }
+  };
+  for (const Status& end : meeting.run({0, 1})) EXPECT_TRUE(end.ok()) << end.to_string();
+  EXPECT_EQ(meeting.notes.count("warning: turned a visitor"), 1);
+}
+
 // Nothing is proven of it, so it ends at once, and the others name it when time is up.
 TEST_F(RendezvousError, ARankWithAnotherSecretOrNoneIsNamedWhenTimeIsUp) {
   for (const std::string wrong : {"", "another secret of some length"}) {

@@ -84,7 +84,7 @@ void Refusals::refused(const std::shared_ptr<CommunicatorCore>& communicator, co
   std::uint32_t sequence = 0;
   {
     std::lock_guard lock(communicator->mutex);
-    sequence = communicator->last_sequence.load() + 1;
+    sequence = next_sequence(communicator->last_sequence.load());
     RefusedHere::Last& last = communicator->refused.last;
     if (!communicator->failed.ok() || (last.stands && last.sequence == sequence)) return;
     last = {sequence, true, false, why.message()};

@@ -239,6 +239,16 @@ TEST(Refused, number_of_a_forgotten_subgroup_is_told_also_where_others_have_done
   }
 }
 
+// Zero says that there is none: a rank that is told of it takes that for nonsense, and its link for broken.
+TEST(Refused, call_has_a_number_also_where_numbers_begin_again) {
+  SimWorld world({.ranks = 3, .seed = 9});
+  for (Rank rank = 0; rank < 3; ++rank) world.engine(rank).world()->last_sequence.store(~std::uint32_t{0});
+  world.refuse(0, reason);
+  world.linger(1500ms);
+  ASSERT_EQ(world.control().refusals().size(), 1u);
+  EXPECT_EQ(world.control().refusals()[0].sequence, 1u);
+}
+
 // One thread has the number and is making a group of it while another is refused it.
 TEST(Refused, number_that_another_thread_is_making_is_told) {
   SimWorld world({.ranks = 3, .seed = 7});

@@ -27,6 +27,12 @@ Status failed(const char* what, int error) {
 }
 
 Status not_mapped(std::size_t bytes, int error) {
+  if (error == EAGAIN)
+    return {ErrorCode::out_of_memory,
+            "shared memory: this process has asked the kernel to lock all memory that it maps (mlockall), and may not "
+            "lock " +
+                size_text(bytes) +
+                " more: raise the limit (ulimit -l), or lower FABRING_SCRATCH_BYTES and FABRING_MAPPED_BYTES"};
   if (error != ENOMEM) return failed("mmap", error);
   constexpr std::size_t mib = std::size_t{1} << 20;
   return {
@@ -44,16 +50,24 @@ Status may_have(std::size_t bytes) {
                                       " at most (ulimit -f), " + size_text(bytes) + " are needed"};
 }
 
+// After mlockall(MCL_FUTURE) the kernel locks what is mapped, and fills it with pages at once: of an arena all that it
+// could ever hold, for each rank that maps it. So nothing of it can be touched until it is not locked any more. Pages
+// that are used can then be swapped out, as with any other memory; what a program has locked itself stays so.
+void* map_untouched(void* at, std::size_t bytes, int flags, int memfd) {
+  void* const mapped = ::mmap(at, bytes, PROT_NONE, flags, memfd, 0);
+  if (mapped != MAP_FAILED) (void)::munlock(mapped, bytes);
+  return mapped;
+}
+
 // There can only be large pages where offsets and addresses differ by a multiple of one.
 void* map_aligned(int memfd, std::size_t bytes) {
-  constexpr int access = PROT_READ | PROT_WRITE;
-  if (bytes < large_page) return ::mmap(nullptr, bytes, access, MAP_SHARED, memfd, 0);
+  if (bytes < large_page) return map_untouched(nullptr, bytes, MAP_SHARED, memfd);
   const std::size_t room = bytes + large_page;
-  void* const found = ::mmap(nullptr, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* const found = map_untouched(nullptr, room, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
   if (found == MAP_FAILED) return found;
   auto* const first = static_cast<std::byte*>(found);
   const std::size_t before = (large_page - reinterpret_cast<std::uintptr_t>(first) % large_page) % large_page;
-  void* const mapped = ::mmap(first + before, bytes, access, MAP_SHARED | MAP_FIXED, memfd, 0);
+  void* const mapped = map_untouched(first + before, bytes, MAP_SHARED | MAP_FIXED, memfd);
   const int error = errno;
   if (mapped == MAP_FAILED) {
     ::munmap(first, room);
@@ -112,6 +126,11 @@ Result<SharedMemory> SharedMemory::adopt(Descriptor memfd, std::size_t bytes) {
 Result<SharedMemory> SharedMemory::map(Descriptor memfd, std::size_t bytes) {
   void* const data = map_aligned(memfd.fd(), bytes);
   if (data == MAP_FAILED) return not_mapped(bytes, errno);
+  if (::mprotect(data, bytes, PROT_READ | PROT_WRITE) != 0) {
+    const int error = errno;
+    ::munmap(data, bytes);
+    return not_mapped(bytes, error);
+  }
   (void)::madvise(data, bytes, MADV_DONTFORK);  // a forked child is not a rank
   SharedMemory memory;
   memory.memfd_ = std::move(memfd);

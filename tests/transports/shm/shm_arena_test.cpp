@@ -1,9 +1,13 @@
 // The arena that a rank shows its neighbours, and landings in it: messages that their sender writes where they belong.
 
 #include <fcntl.h>
+#include <gmock/gmock.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <functional>
 #include <map>
 #include <random>
 
@@ -38,6 +42,48 @@ TEST(ShmArena, LendsDisjointBlocksAndJoinsThemAgain) {
   EXPECT_NE(arena->allocate(bytes), nullptr) << "the free parts must have become one again";
   std::byte elsewhere{};
   EXPECT_FALSE(arena->release(&elsewhere, 1));
+}
+
+// Each in a child, which has locked all that it will map.
+void in_child_that_locks(uid_t user, const std::function<void()>& look) {
+  constexpr int not_allowed = 77;
+  const auto child = [&] {
+    if (user != ::geteuid() && ::seteuid(user) != 0) ::_exit(not_allowed);
+    if (::mlockall(MCL_FUTURE) != 0) ::_exit(not_allowed);
+    look();
+    ::_exit(testing::Test::HasFailure() ? 1 : 0);
+  };
+  EXPECT_EXIT(
+      child(),
+      [](int status) { return WIFEXITED(status) && (WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == not_allowed); },
+      "");
+}
+
+TEST(ShmArena, IsNotFilledWithPagesWhereAllMemoryIsLocked) {
+  in_child_that_locks(::geteuid(), [] {
+    for (const std::size_t bytes : {std::size_t{64 * 4096}, std::size_t{1} << 30}) {
+      auto memory = shm::SharedMemory::create(bytes);
+      if (!memory) {  // the limit, and no pages
+        EXPECT_THAT(memory.error().message(), testing::HasSubstr("ulimit -l"));
+        continue;
+      }
+      memory->data()[5000] = std::byte{1};
+      struct stat about {};
+      ASSERT_EQ(::fstat(memory->memfd(), &about), 0);
+      EXPECT_LT(about.st_blocks * 512, bytes) << "of all";
+    }
+  });
+}
+
+TEST(ShmArena, ThatMayNotBeLockedSaysByWhichLimit) {
+  if (::geteuid() != 0) GTEST_SKIP() << "who is root can be somebody with a limit";
+  constexpr uid_t nobody = 65534;
+  in_child_that_locks(nobody, [] {
+    const auto memory = shm::SharedMemory::create(std::size_t{1} << 30);
+    ASSERT_FALSE(memory);
+    EXPECT_EQ(memory.error().code(), ErrorCode::out_of_memory);
+    EXPECT_THAT(memory.error().message(), testing::HasSubstr("ulimit -l"));
+  });
 }
 
 TEST(ShmArena, WhatIsRevokedIsSharedNoMore) {

@@ -40,6 +40,8 @@ class Introductions {
   void poll(const Met& met, const Failed& failed);
   /// Why this process can get to know nobody any more, by a limit of its own and no fault of a peer; ok while it can.
   const Status& error() const { return error_; }
+  /// It has met its limit with this peer.
+  void fail_here(Rank peer, std::string_view why, ErrorCode code = ErrorCode::transport_error);
   /// This peer is not wanted any more.
   void forget(Rank peer);
   void close();
@@ -66,7 +68,6 @@ class Introductions {
     Acquaintance handed = {};  ///< by that rank, all but the lifeline
   };
 
-  void fail_here(Rank peer, std::string_view why, ErrorCode code = ErrorCode::transport_error);
   /// What it handed over: no memory, or none that fits into this process.
   void not_adopted(Rank peer, const Status& why, const Failed& failed);
   void accept_visitors();

@@ -8,6 +8,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 
 #include "runtime/base/file_limit.hpp"
 #include "runtime/base/settings.hpp"
@@ -51,8 +53,8 @@ Result<std::unique_ptr<ShmEndpoint>> ShmEndpoint::open(const EndpointOptions& op
   auto introductions = Introductions::open(options, *made->arena_, made->bell_.fd());
   if (!introductions) return introductions.error();
   made->introductions_ = std::move(*introductions);
-  made->watch(made->bell_.fd(), the_bell);
-  made->watch(made->introductions_->listener(), the_listener);
+  FABRING_TRY(made->watch(made->bell_.fd(), the_bell));
+  FABRING_TRY(made->watch(made->introductions_->listener(), the_listener));
   return made;
 }
 
@@ -66,11 +68,15 @@ ShmEndpoint::ShmEndpoint(EndpointOptions options, std::shared_ptr<Arena> arena)
 
 ShmEndpoint::~ShmEndpoint() { close(); }
 
-void ShmEndpoint::watch(int fd, std::uint64_t what) {
+// What is not watched is never heard: a rank would sleep through its bell, or through the end of another.
+Status ShmEndpoint::watch(int fd, std::uint64_t what) {
   epoll_event event{};
   event.events = EPOLLIN | EPOLLRDHUP;
   event.data.u64 = what;
-  (void)::epoll_ctl(watched_.fd(), EPOLL_CTL_ADD, fd, &event);
+  if (::epoll_ctl(watched_.fd(), EPOLL_CTL_ADD, fd, &event) == 0) return {};
+  const int error = errno;
+  return {ErrorCode::unavailable, fmt::format("the kernel watches no more descriptors: {}{}", std::strerror(error),
+                                              error == ENOSPC ? " (see /proc/sys/fs/epoll/max_user_watches)" : "")};
 }
 
 // A closed socket of which a child of fork() has a copy would stay among them, and end every sleep at once.
@@ -177,7 +183,9 @@ void ShmEndpoint::introduce() {
         if (!peers_[static_cast<std::size_t>(rank)]) make_near(rank);
         Peer& peer = peer_at(rank);
         peer.meet(std::move(acquaintance));
-        if (peer.lifeline() >= 0) watch(peer.lifeline(), static_cast<std::uint64_t>(rank));
+        if (peer.lifeline() < 0) return;
+        if (const Status watched = watch(peer.lifeline(), static_cast<std::uint64_t>(rank)); !watched.ok())
+          introductions_->fail_here(rank, watched.message(), watched.code());
       },
       [this](Rank rank, const Status& why) { peer_at(rank).fail(why); });
   if (const Status& why = error(); !why.ok()) fail(why);

@@ -76,7 +76,7 @@ class ShmEndpoint final : public Endpoint, private FastMessages {
   Peer& peer_at(Rank peer) const { return *peers_[static_cast<std::size_t>(peer)]; }
   void choose_ways(std::span<Ahead> to, std::span<const std::byte> message);
   void make_near(Rank rank);
-  void watch(int fd, std::uint64_t what);
+  Status watch(int fd, std::uint64_t what);
   void unwatch(int fd);
   void look_around();
   void introduce();

@@ -1,6 +1,7 @@
 // Who may come in through a rank's socket, and what a peer that came in by the rules can do by writing what it likes.
 
 #include <gmock/gmock.h>
+#include <sys/epoll.h>
 #include <unistd.h>
 
 #include <array>
@@ -10,6 +11,7 @@
 
 #include "tests/support/few_addresses.hpp"
 #include "tests/support/few_files.hpp"
+#include "tests/support/refused_sockets.hpp"
 #include "tests/transports/shm/shm_world.hpp"
 
 namespace fabring::conformance {
@@ -155,6 +157,30 @@ TEST(ShmIntroductions, WithoutAddressesThisRankIsAtFaultAndNoPeer) {
   if (tests::needs_addresses_of_its_own) GTEST_SKIP() << "a sanitizer ends where addresses are short";
   const auto limit = [] { tests::leave(tests::Few::addresses, rlim_t{1} << 20); };
   EXPECT_EXIT((reach_a_limit(limit, "ulimit -v"), end_child()), testing::ExitedWithCode(0), "");
+}
+
+// A rank that sleeps on what is not watched would never be woken.
+TEST(ShmIntroductions, WithoutRoomToWatchThisRankIsAtFaultAndNoPeer) {
+  const auto fill = [] { tests::refuse_calls(SYS_epoll_ctl, 1, EPOLL_CTL_ADD, ENOSPC); };
+  const auto meet = [&] {
+    World world(shm_fabric(), 2);
+    world.poll(1);
+    fill();
+    world.poll(0);
+    const Status why = world.at(0).error();
+    EXPECT_THAT(why.message(), testing::HasSubstr("max_user_watches"));
+    EXPECT_EQ(why.context().rank, -1);
+    EXPECT_EQ(world.at(0).peer_error(1).message(), why.message());
+  };
+  EXPECT_EXIT((meet(), end_child()), testing::ExitedWithCode(0), "");
+  const auto open = [&] {
+    EndpointOptions options;
+    options.world_size = 2;
+    fill();
+    const auto opened = shm::ShmEndpoint::open(options);
+    EXPECT_THAT(opened ? "opened" : opened.error().message(), testing::HasSubstr("max_user_watches"));
+  };
+  EXPECT_EXIT((open(), end_child()), testing::ExitedWithCode(0), "");
 }
 
 // ---- a peer gone mad ----------------------------------------------------------------------------------------------

@@ -1,23 +1,10 @@
 """A communicator that one rank has dropped: the others, who call there, hear which rank it was. What it has taken part in
 before ends well, also where others are late in it, and so does all else."""
 
-from harness import Job, arguments, require, run_cases
+from harness import Job, arguments, call_on, require, run_cases
 
 ODD = 1  # of three ranks
 LARGE = 1 << 20
-
-
-def say_to_all(ranks, lines):
-    """A command for each rank at once; what each said it was called to do."""
-    starts = [len(rank.events) for rank in ranks]
-    for rank, line in zip(ranks, lines):
-        rank.say(line)
-    called = []
-    for rank, line, start in zip(ranks, lines, starts):
-        served = rank.wait_event("served", 20, lambda event: event["command"] == line, start)
-        require(served["exit"] == 0, f"rank {rank.number}: '{line}' ended with {served['exit']}")
-        called.append(rank.find("called", start=start))
-    return called
 
 
 def expect_named(event, number):
@@ -37,13 +24,13 @@ def dropped(options, transport):
         others = job.others(ODD)
         for i, (call, before) in enumerate(calls):
             for _ in range(before):
-                say_to_all(job.ranks, [f"call on=c{i} what=allreduce count=16"] * 3)
+                call_on(job.ranks, [f"call on=c{i} what=allreduce count=16"] * 3)
             require(job.ranks[ODD].ask(f"drop name=c{i}", 20) == 0, "not dropped")
             # Of two that wait in a message only one does for the odd rank; the other hears of it all the same.
             lines = [f"call on=c{i} {call}", f"call on=c{i} what=allreduce"] if "root" in call else [f"call on=c{i} {call}"] * 2
-            for rank, event in zip(others, say_to_all(others, lines)):
+            for rank, event in zip(others, call_on(others, lines)):
                 expect_named(event, rank.number)
-        say_to_all(job.ranks, ["loop steps=2 sizes=4,65536"] * 3)  # the world is none of their business
+        call_on(job.ranks, ["loop steps=2 sizes=4,65536"] * 3)  # the world is none of their business
         for rank in job.ranks:
             rank.say("end")
         job.wait_exit(10)
@@ -57,10 +44,10 @@ def done_before(options, transport):
         job.wait_event("serving", 30)
         root, late = job.ranks[ODD], job.ranks[2]
         call = f"call on=c what=broadcast root={ODD} count=16"
-        say_to_all([job.ranks[0], root], [call] * 2)
+        call_on([job.ranks[0], root], [call] * 2)
         require(root.ask("drop name=c", 20) == 0, "not dropped")
         require(late.ask("work ms=2500", 20) == 0, "no work")
-        event = say_to_all([late], [call])[0]
+        event = call_on([late], [call])[0]
         require(event["code"] == "ok" and event["right"], f"{event}")
         for rank in job.ranks:
             rank.say("end")

@@ -330,6 +330,17 @@ def require(condition, text):
         raise Failed(text)
 
 
+def call_on(ranks, lines):
+    """A command for each rank at once; what each said it was called to do."""
+    starts = [len(rank.events) for rank in ranks]
+    for rank, line in zip(ranks, lines):
+        rank.say(line)
+    for rank, line, start in zip(ranks, lines, starts):
+        served = rank.wait_event("served", 20, lambda event: event["command"] == line, start)
+        require(served["exit"] == 0, f"rank {rank.number}: '{line}' ended with {served['exit']}")
+    return [rank.find("called", start=start) for rank, start in zip(ranks, starts)]
+
+
 def require_error(rank, code, culprit=None, words=(), host_known=True):
     """The first error a rank reported has this code, names this rank and says these words; of a lost rank, its host too."""
     errors = rank.errors()

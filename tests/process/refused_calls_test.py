@@ -5,7 +5,7 @@ called; unless the rank makes the call after all. Each on a communicator of its 
 import time
 
 import harness
-from harness import Job, arguments, require, run_cases
+from harness import Job, arguments, call_on, require, run_cases
 
 ODD = 1  # of three ranks
 LARGE = 1 << 20
@@ -32,17 +32,6 @@ def cases():
             yield "null", "allreduce", "null", mode, count
 
 
-def ask(ranks, lines):
-    """A command for each rank at once; what each said it was called to do."""
-    starts = [len(rank.events) for rank in ranks]
-    for rank, line in zip(ranks, lines):
-        rank.say(line)
-    for rank, line, start in zip(ranks, lines, starts):
-        served = rank.wait_event("served", 20, lambda event: event["command"] == line, start)
-        require(served["exit"] == 0, f"rank {rank.number}: '{line}' ended with {served['exit']}")
-    return [rank.find("called", start=start) for rank, start in zip(ranks, starts)]
-
-
 def expect_refused(event, number):
     require(event["code"] in ("invalid_argument", "unsupported"), f"rank {number}: {event['code']}: {event['text']}")
 
@@ -66,16 +55,16 @@ def refused(options, transport):
             right = f"call on=c{i} what={called} mode={mode} count={count}"
             lines = [right] * 3
             lines[ODD] = f"call on=c{i} what={called} mode={mode} count={count} wrong={wrong}"
-            events = ask(job.ranks, lines)
+            events = call_on(job.ranks, lines)
             for number, event in enumerate(events):
                 if number != ODD and event["code"] == "ok":  # nothing in that call had to wait for the odd rank
-                    event = ask([job.ranks[number]], [f"call on=c{i} what=allreduce"])[0]
+                    event = call_on([job.ranks[number]], [f"call on=c{i} what=allreduce"])[0]
                 expect_refused(event, number) if number == ODD else expect_named(event, number, [words])
             odd = job.ranks[ODD]
             odd.say(f"health on=c{i}")
             expect_named(odd.wait_event("health", 20, lambda event: event["on"] == f"c{i}"), ODD, [words])
-            expect_named(ask([odd], [right])[0], ODD, [words])
-        ask(job.ranks, ["loop steps=2 sizes=4,65536"] * 3)  # the world is none of their business
+            expect_named(call_on([odd], [right])[0], ODD, [words])
+        call_on(job.ranks, ["loop steps=2 sizes=4,65536"] * 3)  # the world is none of their business
         for rank in job.ranks:
             rank.say("end")
         job.wait_exit(10)
@@ -93,11 +82,11 @@ def repeated(options, transport):
             for rank in others:
                 rank.say(right)
             for wrong in ("null", "type", "count"):
-                expect_refused(ask([odd], [f"{right} wrong={wrong}"])[0], ODD)
-            require(ask([odd], [right])[0]["code"] == "ok", "the call was refused although it was right at last")
+                expect_refused(call_on([odd], [f"{right} wrong={wrong}"])[0], ODD)
+            require(call_on([odd], [right])[0]["code"] == "ok", "the call was refused although it was right at last")
             for rank in others:
                 rank.wait_event("served", 20, lambda event: event["command"] == right)
-        for event in ask(job.ranks, ["call what=broadcast root=2"] * 3):
+        for event in call_on(job.ranks, ["call what=broadcast root=2"] * 3):
             require(event["code"] == "ok" and event["right"], f"{event}")
         for rank in job.ranks:
             rank.say("end")
@@ -122,11 +111,11 @@ def messages(options, transport):
         job.start_all([*(f"split name=m{i} colour=0 key=0" for i, _ in wrongs), "loop steps=2 sizes=4,65536", "serve"])
         job.wait_event("serving", 30)
         for i, (wrong, other, words) in wrongs:
-            first, odd, third = ask(job.ranks, [f"call on=m{i} {other}", f"call on=m{i} {wrong}", f"call on=m{i} what=allreduce"])
+            first, odd, third = call_on(job.ranks, [f"call on=m{i} {other}", f"call on=m{i} {wrong}", f"call on=m{i} what=allreduce"])
             expect_refused(odd, ODD)
             for number, event in ((0, first), (2, third)):
                 expect_named(event, number, [words, wrong.split()[0].removeprefix("what=")])
-        ask(job.ranks, ["loop steps=2 sizes=4,65536"] * 3)
+        call_on(job.ranks, ["loop steps=2 sizes=4,65536"] * 3)
         for rank in job.ranks:
             rank.say("end")
         job.wait_exit(10)
@@ -144,15 +133,15 @@ def messages_repeated(options, transport):
             first.say(right)
             for wrong in (f"call what={theirs} root=0 tag=4 count={LARGE} wrong=null",
                           f"call what={theirs} root=0 tag=3 count={LARGE} wrong=null"):
-                expect_refused(ask([odd], [wrong])[0], ODD)
-            require(ask([odd], [f"call what={theirs} root=0 tag=3 count={LARGE}"])[0]["code"] == "ok", "not sent at last")
+                expect_refused(call_on([odd], [wrong])[0], ODD)
+            require(call_on([odd], [f"call what={theirs} root=0 tag=3 count={LARGE}"])[0]["code"] == "ok", "not sent at last")
             first.wait_event("served", 20, lambda event, right=right: event["command"] == right)
             # Of the other tag the others know after a while; nobody waits for it.
             first.say(right)
             require(odd.ask("work ms=2500", 20) == 0, "no work")
-            require(ask([odd], [f"call what={theirs} root=0 tag=3 count={LARGE}"])[0]["code"] == "ok", "ended by another tag")
+            require(call_on([odd], [f"call what={theirs} root=0 tag=3 count={LARGE}"])[0]["code"] == "ok", "ended by another tag")
             first.wait_event("served", 20, lambda event, right=right: event["command"] == right)
-        require(all(event["code"] == "ok" for event in ask(job.ranks, ["call what=allreduce"] * 3)), "the world has failed")
+        require(all(event["code"] == "ok" for event in call_on(job.ranks, ["call what=allreduce"] * 3)), "the world has failed")
         for rank in job.ranks:
             rank.say("end")
         job.expect_fine(10)
@@ -174,11 +163,11 @@ def subgroups(options, transport):
                 for rank in others:
                     rank.say("call on=s6 what=allreduce")
                 odd.say("subgroup name=s6 number=6 ranks=0,1,2")
-                require(ask([odd], ["call on=s6 what=allreduce"])[0]["code"] == "ok", "it was made in the end")
+                require(call_on([odd], ["call on=s6 what=allreduce"])[0]["code"] == "ok", "it was made in the end")
                 for rank in others:
                     rank.wait_event("served", 20, lambda event: event["command"] == "call on=s6 what=allreduce")
                 continue
-            for rank, event in zip(others, ask(others, [f"call on=s{number} what=allreduce"] * 2)):
+            for rank, event in zip(others, call_on(others, [f"call on=s{number} what=allreduce"] * 2)):
                 expect_named(event, rank.number, [words, f"make communicator 's{number}'"])
         for rank in job.ranks:
             rank.say("end")
@@ -225,11 +214,11 @@ def healthy_subgroups(options, transport):
             if gone:
                 for rank in job.ranks[:2]:
                     require(make(rank, "early", number, "0,1")["code"] == "ok", "not made")
-                ask(job.ranks[:2], ["call on=early what=allreduce"] * 2)
+                call_on(job.ranks[:2], ["call on=early what=allreduce"] * 2)
                 odd.say("drop name=early")
             expect_refused(make(odd, name, number, "1,2"), ODD)
             require(make(job.ranks[2], name, number, "1,2")["code"] == "ok", "not made")
-            event = ask([job.ranks[2]], [f"call on={name} what=allreduce"])[0]
+            event = call_on([job.ranks[2]], [f"call on={name} what=allreduce"])[0]
             if gone:
                 expect_named(event, 2, [f"the number {number} was given to an earlier one"])
             else:  # it might as well have given another list
@@ -254,9 +243,9 @@ def dropped(options, transport):
             began = time.monotonic()
             for line in (f"call on=d{i} {wrong}", f"drop name=d{i}", "call what=allreduce"):
                 job.ranks[ODD].say(line)
-            expect_named(ask([job.ranks[0]], [f"call on=d{i} {other}"])[0], 0, [words])
+            expect_named(call_on([job.ranks[0]], [f"call on=d{i} {other}"])[0], 0, [words])
             took.append(time.monotonic() - began)
-            ask(job.others(ODD), ["call what=allreduce"] * 2)
+            call_on(job.others(ODD), ["call what=allreduce"] * 2)
         require(max(took) < 5 * harness.slowness, f"told after {max(took):.1f} s")
         for rank in job.ranks:
             rank.say("end")
@@ -284,7 +273,7 @@ def unlike_subgroups(options, transport):
                     require(event["code"] == "mismatch", f"rank {rank.number}: {ranks} {count}: {event}")
                     both = [text.replace(",", ", ") for text in set(ranks) - {None}]
                     require(all(f"gave [{text}]" in event["text"] for text in both), f"rank {rank.number}: {ranks} {count}: {event}")
-        ask(job.ranks, ["loop steps=2 sizes=4,65536"] * 3)
+        call_on(job.ranks, ["loop steps=2 sizes=4,65536"] * 3)
         for rank in job.ranks:
             rank.say("end")
         job.wait_exit(10)

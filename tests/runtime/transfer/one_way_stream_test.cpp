@@ -53,7 +53,7 @@ class Timed final : public ForwardingEndpoint {
 };
 
 struct GatheringStream : testing::Test {
-  explicit GatheringStream() : timeline(1), fabric(timeline, 2, any_world(2, 1).weather), endpoint(fabric.open(1)) {
+  GatheringStream() : timeline(1), fabric(timeline, 2, any_world(2, 1).weather), endpoint(fabric.open(1)) {
     transfer.let_streams_gather();
     for (bool ready = false; !ready; timeline.pass(std::chrono::microseconds(10))) {
       const bool first = sender.start();

@@ -5,7 +5,7 @@
 // of one operand per second), `ratio` (kernel / memcpy, payload) and `traffic` (the same by bytes read and written: a
 // binary reduction reads twice what it writes, a copy once).
 //
-//   reduce_benchmark --benchmark_filter='sum/float32'
+//   reduce_benchmark --benchmark_filter='sum/float32' [--instruction_set=AVX2]    of those that targets.hpp names
 
 #include <benchmark/benchmark.h>
 
@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "collectives/reduce/reduce.hpp"
+#include "collectives/reduce/targets.hpp"
 
 namespace {
 
@@ -91,6 +92,11 @@ int main(int argc, char** argv) {
   add({DataType::int8, ReduceOp::prod, 2, true});
   add({DataType::int64, ReduceOp::prod, 2, true});
   add({DataType::bfloat16, ReduceOp::max, 2, true});
+  const std::string option = "--instruction_set=";
+  if (argc > 1 && std::string(argv[argc - 1]).starts_with(option) &&
+      fabring::force_reduce_target(argv[argc - 1] + option.size())) {
+    --argc;
+  }
   benchmark::AddCustomContext("instruction_set", fabring::reduce_target());
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;

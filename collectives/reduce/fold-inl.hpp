@@ -119,13 +119,16 @@ void fold_all(const FoldArguments& arguments, Sources sources) {
 }
 
 template <class Unit>
-HWY_NOINLINE void fold_any(const FoldArguments& arguments) {
+void fold_pair(const FoldArguments& arguments) {
   const auto* const all = sources_of<Unit>(arguments);
-  if (arguments.source_count == 2) {
-    fold_all<Unit, unroll>(arguments, TwoSources<typename Unit::Element>{all[0], all[1]});
-  } else {
-    fold_all<Unit, unroll>(arguments, AnySources<typename Unit::Element>(all, arguments.source_count));
-  }
+  fold_all<Unit, unroll>(arguments, TwoSources<typename Unit::Element>{all[0], all[1]});
+}
+
+template <class Unit>
+HWY_NOINLINE void fold_any(const FoldArguments& arguments) {
+  if (arguments.source_count == 2) return fold_pair<Unit>(arguments);
+  const AnySources<typename Unit::Element> all(sources_of<Unit>(arguments), arguments.source_count);
+  fold_all<Unit, unroll>(arguments, all);
 }
 
 template <class Unit>

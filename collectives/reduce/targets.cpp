@@ -2,6 +2,10 @@
 
 #include <atomic>
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
 #include "collectives/reduce/highway.hpp"
 #include "collectives/reduce/reduce.hpp"
 // Highway includes this file once per instruction set.
@@ -30,28 +34,54 @@ std::int64_t available_targets() {
   return (hwy::SupportedTargets() | HWY_STATIC_TARGET) & HWY_TARGETS;
 }
 
-constexpr const char* with_bfloat16 = "AVX3_BF16";
-std::atomic<bool> bfloat16_allowed{true};
+// What a processor with AVX3 may have besides, each with what stands before it, where it has that.
+enum class Beyond { nothing, bfloat16, float16 };
+struct Extension {
+  const char* target;
+  Beyond beyond;
+};
+constexpr Extension extensions[] = {{"AVX3_FP16", Beyond::float16}, {"AVX3_BF16", Beyond::bfloat16}};
+std::atomic<Beyond> allowed{Beyond::float16};
 
-// Every processor that has it has what Highway calls AVX3.
-bool has_bfloat16() {
 #if HWY_ARCH_X86 && (HWY_TARGETS & HWY_AVX3)
-  return __builtin_cpu_supports("avx512bf16") != 0;
+// Asked once: under a hypervisor the instruction takes its time. Clang 14 has no name for it.
+bool processor_has_float16() {
+  static const bool has = [] {
+    constexpr unsigned float16 = 1u << 23;
+    unsigned a = 0, b = 0, c = 0, d = 0;
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d & float16) != 0 &&
+           __builtin_cpu_supports("avx512bw") != 0;
+  }();
+  return has;
+}
+#endif
+
+bool has(Beyond instructions) {
+#if HWY_ARCH_X86 && (HWY_TARGETS & HWY_AVX3)
+  return instructions == Beyond::float16 ? processor_has_float16() : __builtin_cpu_supports("avx512bf16") != 0;
 #else
   return false;
 #endif
 }
+
+bool uses(Beyond instructions) { return allowed.load(std::memory_order_relaxed) >= instructions && has(instructions); }
 }  // namespace
 
 const char* reduce_target() {
-  return rounds_to_bfloat16() ? with_bfloat16 : hwy::TargetName(HWY_DYNAMIC_DISPATCH(this_target)());
+  for (const Extension& extension : extensions) {
+    if (uses(extension.beyond)) return extension.target;
+  }
+  return hwy::TargetName(HWY_DYNAMIC_DISPATCH(this_target)());
 }
 
-bool rounds_to_bfloat16() { return bfloat16_allowed.load(std::memory_order_relaxed) && has_bfloat16(); }
+bool rounds_to_bfloat16() { return uses(Beyond::bfloat16); }
+bool adds_float16() { return uses(Beyond::float16); }
 
 std::vector<std::string> reduce_targets() {
   std::vector<std::string> names;
-  if (has_bfloat16()) names.emplace_back(with_bfloat16);
+  for (const Extension& extension : extensions) {
+    if (has(extension.beyond)) names.emplace_back(extension.target);
+  }
   for (std::int64_t left = available_targets(); left != 0; left &= left - 1) {
     names.emplace_back(hwy::TargetName(left & -left));
   }
@@ -59,8 +89,14 @@ std::vector<std::string> reduce_targets() {
 }
 
 bool force_reduce_target(const std::string& target) {
-  bool found = target.empty() || (target == with_bfloat16 && has_bfloat16());
-  bfloat16_allowed.store(found);
+  bool found = target.empty();
+  Beyond beyond = found ? Beyond::float16 : Beyond::nothing;
+  for (const Extension& extension : extensions) {
+    if (target != extension.target || !has(extension.beyond)) continue;
+    found = true;
+    beyond = extension.beyond;
+  }
+  allowed.store(beyond);
   for (std::int64_t left = available_targets(); left != 0 && !found; left &= left - 1) {
     found = target == hwy::TargetName(left & -left);
     if (found) hwy::SetSupportedTargetsForTest(left & -left);

@@ -7,7 +7,8 @@
 
 namespace fabring {
 
-/// Names of the instruction sets that this machine can run, best first: "AVX3_BF16", "AVX3", "AVX2", "SSE4", "SCALAR".
+/// Names of the instruction sets that this machine can run, best first: "AVX3_FP16", "AVX3_BF16", "AVX3", "AVX2",
+/// "SSE4", "SCALAR".
 std::vector<std::string> reduce_targets();
 
 /// Makes every following reduce use this one; an empty name goes back to the best. False when it is not available.
@@ -16,5 +17,9 @@ bool force_reduce_target(const std::string& target);
 /// The one in use has an instruction that rounds float32 to bfloat16 (AVX512_BF16), of which Highway 1.0.3 does not
 /// know.
 bool rounds_to_bfloat16();
+
+/// The one in use has instructions that calculate in float16 (AVX512_FP16), of which Highway 1.0.3 does not know
+/// either.
+bool adds_float16();
 
 }  // namespace fabring

@@ -7,6 +7,7 @@
 
 #include "transports/fabric/error_text.hpp"
 #include "transports/fabric/fabric_endpoint.hpp"
+#include "transports/fabric/wire.hpp"
 
 namespace fabring::fabric {
 
@@ -19,6 +20,14 @@ constexpr unsigned polls_per_look = 256;
 // Answers of a queue that has nothing now, was woken, or was interrupted by a signal.
 bool says_nothing(ssize_t rc) {
   return rc >= 0 || rc == -FI_EAGAIN || rc == -FI_EINTR || rc == -FI_ECANCELED || rc == -FI_ETIMEDOUT;
+}
+
+// EFA gives a receive back when all of it is there, and tells the sender that afterwards: if that fails, an error comes
+// with the context of a message that was over. It fills in tag and direction, which others do not.
+bool is_of_one_that_was_over(const fi_cq_err_entry& entry, const Operation& operation) {
+  if (!(entry.flags & FI_TAGGED) || entry.tag == 0 || entry.err == FI_ECANCELED) return false;
+  const bool was_sent = operation.kind == OperationKind::send;
+  return !operation.live || entry.tag != operation.tag || ((entry.flags & FI_SEND) != 0) != was_sent;
 }
 }  // namespace
 
@@ -136,12 +145,23 @@ void FabricEndpoint::completed(const fi_cq_msg_entry& entry) {
 }
 
 void FabricEndpoint::finish(Operation& operation, Outcome outcome, std::size_t bytes) {
+  leave(operation);
+  deliver({operation.context, outcome, static_cast<std::uint32_t>(bytes)});
+  operations_.release(operation);
+}
+
+// libfabric may tell of it again, and another message must not have the record then.
+void FabricEndpoint::finish_failed(Operation& operation, Outcome outcome) {
+  leave(operation);
+  deliver({operation.context, outcome, 0});
+  OperationPool::retire(operation);
+}
+
+void FabricEndpoint::leave(Operation& operation) {
   Peer& peer = *operation.peer;
   if (operation.kind == OperationKind::send) --peer.sends;
   peer.stuck_since = Time{0};
   peer.live.remove(operation);
-  deliver({operation.context, outcome, static_cast<std::uint32_t>(bytes)});
-  operations_.release(operation);
 }
 
 void FabricEndpoint::introduced(Operation& operation, std::size_t bytes) {
@@ -153,24 +173,46 @@ void FabricEndpoint::introduced(Operation& operation, std::size_t bytes) {
 }
 
 void FabricEndpoint::failed(const fi_cq_err_entry& entry) {
-  if (!entry.op_context) return;
+  const bool efa = domain_->kind() == Kind::efa;
+  if (!entry.op_context) {  // of a message that no receive was posted for, say: whose it is, nothing tells
+    if (entry.err != 0 && note_ && !std::exchange(noted_unnamed_, true))
+      note_("libfabric tells of an error and not of what: " + error_text(entry.err) +
+            provider_words(domain_->told_of(entry), efa));
+    return;
+  }
   auto& operation = *static_cast<Operation*>(entry.op_context);
+  if (efa && is_of_one_that_was_over(entry, operation)) return failed_late(entry);
   if (!operation.live) return;
   if (!operation.peer) return introductions_.failed(operation);
   Peer& peer = *operation.peer;
   if (peer.state == PeerState::ended) {  // the echo of our own fi_cancel, or a send that found its end
     if (operation.kind != OperationKind::answer && operation.kind != OperationKind::keepalive)
-      finish(operation, peer.end, 0);
+      finish_failed(operation, peer.end);
     return;
   }
-  const bool efa = domain_->kind() == Kind::efa;
-  Status why = operation_failed(entry, efa);
+  const Status why = why_failed(entry);
   if (!dedicated()) {
-    why = {why.code(), why.message() + provider_words(domain_->told_of(entry), efa)};
     if (is_own_fault(entry, efa)) return fail(why);  // it would not be better with another peer, who is not to blame
-    finish(operation, Outcome::lost, 0);             // there the others end one by one
+    finish_failed(operation, Outcome::lost);         // there the others end one by one
   }
   lose(peer, why);
+}
+
+Status FabricEndpoint::why_failed(const fi_cq_err_entry& entry) const {
+  const bool efa = domain_->kind() == Kind::efa;
+  const Status why = operation_failed(entry, efa);
+  return dedicated() ? why : Status(why.code(), why.message() + provider_words(domain_->told_of(entry), efa));
+}
+
+// The message was over, and its record may be that of another one now, which goes on. Of one that came the tag names
+// the sender: it does not learn that its bytes were read, and waits for ever or is gone. Of one that was sent nothing
+// is known but that it was.
+void FabricEndpoint::failed_late(const fi_cq_err_entry& entry) {
+  const Status why = why_failed(entry);
+  if (is_own_fault(entry, true)) return fail(why);
+  const Rank sender = sender_of(job_key_, entry.tag);
+  if (!(entry.flags & FI_RECV) || sender == self_ || sender >= static_cast<Rank>(peers_.size())) return;
+  if (Peer& peer = peers_[static_cast<std::size_t>(sender)]; peer.state == PeerState::open) lose(peer, why);
 }
 
 void FabricEndpoint::wait(std::chrono::microseconds limit) {

@@ -151,6 +151,7 @@ Post FabricEndpoint::post_send(Rank rank, Slot slot, std::span<const std::byte> 
 
   const std::uint64_t tag = tag_of(job_key_, self_, slot);
   Operation& operation = operations_.acquire(OperationKind::send, context, &peer);
+  operation.tag = tag;
   void* local = descriptor_for(operation, from);
   if (const Status locked = lock(operation, from, false, local); !locked.ok())
     return not_locked(operation, locked, from.size(), context);
@@ -175,6 +176,7 @@ Post FabricEndpoint::post_recv(Rank rank, Slot slot, std::span<std::byte> into, 
 
   const std::uint64_t tag = tag_of(job_key_, peer.rank, slot);
   Operation& operation = operations_.acquire(OperationKind::receive, context, &peer);
+  operation.tag = tag;
   void* local = descriptor_for(operation, into);
   if (const Status locked = lock(operation, into, is_standing(slot), local); !locked.ok())
     return not_locked(operation, locked, into.size(), context);
@@ -330,10 +332,7 @@ void FabricEndpoint::close_endpoint_of(Peer& peer) {
 void FabricEndpoint::complete_all(Peer& peer) {
   while (Operation* operation = peer.live.first()) {
     peer.live.remove(*operation);
-    // Not released: the queue may still hold an entry that names it.
-    operation->live = false;
-    operation->locked.reset();
-    operation->device.reset();
+    OperationPool::retire(*operation);  // the queue may still hold an entry that names it
     if (operation->kind == OperationKind::send || operation->kind == OperationKind::receive ||
         operation->kind == OperationKind::flush)
       deliver({operation->context, peer.end, 0});

@@ -83,7 +83,6 @@ class FabricEndpoint final : public Endpoint {
 
   // Posting.
   void connect(Peer& peer);
-  Post refused(Peer& peer, std::uint64_t context);
   Post accepted(Peer& peer, Operation& operation);
   Post not_accepted(Peer& peer, Operation* operation, ssize_t rc, std::uint64_t context);
   Post complete_now(Outcome outcome, std::uint64_t context);
@@ -99,8 +98,12 @@ class FabricEndpoint final : public Endpoint {
   void reap(ssize_t rc, const fi_cq_msg_entry* entries);
   void completed(const fi_cq_msg_entry& entry);
   void failed(const fi_cq_err_entry& entry);
+  void failed_late(const fi_cq_err_entry& entry);
+  Status why_failed(const fi_cq_err_entry& entry) const;
   void introduced(Operation& operation, std::size_t bytes);
   void finish(Operation& operation, Outcome outcome, std::size_t bytes);
+  void finish_failed(Operation& operation, Outcome outcome);
+  void leave(Operation& operation);
 
   // Memory of GPUs (fabric_device.cpp).
   void open_for_devices(const std::shared_ptr<DeviceMemory>& memory);
@@ -163,6 +166,7 @@ class FabricEndpoint final : public Endpoint {
   std::size_t short_bytes_ = 0;  // as much could not be
   bool noted_short_ = false;
   bool noted_unanswered_ = false;
+  bool noted_unnamed_ = false;
   bool closed_ = false;
   Status error_;             // why it closed by itself
   unsigned since_look_ = 0;  // polls since the last look for an error of the device

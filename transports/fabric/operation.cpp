@@ -21,8 +21,8 @@ Operation& OperationPool::acquire(OperationKind kind, std::uint64_t context, Pee
     all_.emplace_back();
     free_.push_back(&all_.back());
   }
-  Operation& operation = *free_.back();
-  free_.pop_back();
+  Operation& operation = *free_.front();
+  free_.pop_front();
   operation.kind = kind;
   operation.context = context;
   operation.peer = peer;
@@ -31,10 +31,14 @@ Operation& OperationPool::acquire(OperationKind kind, std::uint64_t context, Pee
 }
 
 void OperationPool::release(Operation& operation) {
+  retire(operation);
+  free_.push_back(&operation);
+}
+
+void OperationPool::retire(Operation& operation) {
   operation.locked.reset();
   operation.device.reset();
   operation.live = false;
-  free_.push_back(&operation);
 }
 
 }  // namespace fabring::fabric

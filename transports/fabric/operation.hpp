@@ -1,14 +1,14 @@
 #pragma once
 // Operation: our record of one accepted post. Its first member is the scratch space that libfabric asks for and its
 // address is the context that libfabric hands back, so a completion finds its record without a search. Records come
-// from a pool and are reused, except those whose endpoint was closed under them: late entries for these may still sit
-// in the completion queue, so they stay out of the pool until the pool goes.
+// from a pool and are reused, the one that has rested longest first, except those whose endpoint was closed under them
+// and those that failed: libfabric may mention these again (an entry that is still in the completion queue; EFA before
+// 2.3.1 tells of a message once for each of its packets that failed), so they stay out of the pool until the pool goes.
 
 #include <cstdint>
 #include <deque>
 #include <memory>
 #include <type_traits>
-#include <vector>
 
 #include "transports/fabric/device_registrations.hpp"
 #include "transports/fabric/handles.hpp"
@@ -24,6 +24,7 @@ enum class OperationKind : std::uint8_t { send, receive, flush, introduction, an
 struct Operation {
   fi_context2 reserved_for_libfabric;
   std::uint64_t context = 0;  ///< the engine's; for introductions the number of their buffer
+  std::uint64_t tag = 0;      ///< of a send or a receive
   Peer* peer = nullptr;       ///< null: a receive for introductions from anyone
   Operation* previous = nullptr;
   Operation* next = nullptr;
@@ -53,10 +54,12 @@ class OperationPool {
   Operation& acquire(OperationKind kind, std::uint64_t context, Peer* peer);
   /// Only for an operation that libfabric will not mention again.
   void release(Operation& operation);
+  /// For one that is over but may be mentioned again.
+  static void retire(Operation& operation);
 
  private:
   std::deque<Operation> all_;
-  std::vector<Operation*> free_;
+  std::deque<Operation*> free_;
 };
 
 }  // namespace fabring::fabric

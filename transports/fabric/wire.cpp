@@ -62,6 +62,10 @@ std::uint64_t tag_of(std::uint64_t job_key, Rank sender, Slot slot) {
   return channel(job_key, static_cast<std::uint32_t>(sender)) | slot;
 }
 
+Rank sender_of(std::uint64_t job_key, std::uint64_t tag) {
+  return static_cast<Rank>(((tag ^ channel(job_key, 0)) >> 32) & channel_mask);
+}
+
 std::uint64_t tag_of(std::uint64_t job_key, Greeting greeting) {
   return channel(job_key, channel_mask) | static_cast<std::uint32_t>(greeting);
 }

@@ -31,6 +31,8 @@ std::string encode(const AddressBlob& blob);
 std::optional<AddressBlob> decode_address(std::string_view bytes);
 
 std::uint64_t tag_of(std::uint64_t job_key, Rank sender, Slot slot);
+/// Whose message has this tag. Any number comes out of a tag that is none of the job's.
+Rank sender_of(std::uint64_t job_key, std::uint64_t tag);
 /// Tags of the two introduction messages and of the empty one of Keepalive: no rank has this channel.
 enum class Greeting : std::uint32_t { introduction = 1, answer = 2, keepalive = 3 };
 std::uint64_t tag_of(std::uint64_t job_key, Greeting greeting);

@@ -226,6 +226,12 @@ class EfaQueue : public FabricQueue {
 
   std::string error_of(Rank peer) { return world_[0].endpoint->peer_error(peer).message(); }
   Status error() { return world_[0].endpoint->error(); }
+  void tell_late(const made_up::Posted& post) {
+    made_up::control().late_error = {FI_ECONNABORTED, 13};
+    made_up::control().late_errors = {post};
+    for (int i = 0; i < 3; ++i) world_[0].poll();
+    ASSERT_TRUE(made_up::control().late_errors.empty());
+  }
   void fail_send_to(Rank peer, const made_up::Error& how) {
     made_up::control().answer_to_send = how;
     ASSERT_TRUE(world_.send(0, peer, 1, one_, 1));
@@ -286,6 +292,89 @@ TEST_F(EfaQueue, NorIsItThisRanksWhenThePeersMemoryIsRefused) {
   fail_send_to(1, {FI_EINVAL, 7, "remote key"});
   EXPECT_TRUE(error().ok()) << error().message();
   EXPECT_EQ(world_[0].endpoint->peer_error(1).code(), ErrorCode::transport_error) << error_of(1);
+}
+
+// Before 2.3.1 libfabric tells of a message once for each of its packets that failed.
+TEST_F(EfaQueue, AnErrorThatIsToldTwiceEndsNobodyElsesMessage) {
+  fail_send_to(1, {FI_ECONNABORTED, 13});
+  const made_up::Posted failed = made_up::control().posted.back();
+  made_up::control().stuck_sends = true;
+  ASSERT_TRUE(world_.send(0, 2, 1, one_, 2));
+  tell_late(failed);
+  EXPECT_FALSE(world_[0].has(2));
+  EXPECT_TRUE(world_[0].endpoint->peer_error(2).ok());
+  EXPECT_TRUE(error().ok()) << error().message();
+  EXPECT_EQ(world_[0].twice, 0);
+}
+
+// Likewise of what was under way to a peer that was given up.
+TEST_F(EfaQueue, NorDoesOneThatIsToldTwiceOfAPeerThatWasGivenUp) {
+  made_up::control().stuck_sends = true;
+  ASSERT_TRUE(world_.send(0, 1, 1, one_, 1));
+  const made_up::Posted given_up = made_up::control().posted.back();
+  world_[0].endpoint->disconnect(1);
+  tell_late(given_up);
+  ASSERT_TRUE(world_[0].has(1));
+  EXPECT_EQ(world_[0].outcome(1), Outcome::aborted);
+  ASSERT_TRUE(world_.send(0, 2, 1, one_, 2));
+  tell_late(given_up);
+  EXPECT_FALSE(world_[0].has(2));
+  EXPECT_TRUE(world_[0].endpoint->peer_error(2).ok());
+  EXPECT_TRUE(error().ok()) << error().message();
+}
+
+// libfabric tells the sender that its bytes were read after it has given the receive back.
+TEST_F(EfaQueue, AReceiveThatFailsWhenItWasOverLosesItsSenderAndNobodyElse) {
+  ASSERT_TRUE(world_.receive(0, 1, 5, one_, 1));
+  const made_up::Posted over = made_up::control().posted.back();
+  ASSERT_TRUE(world_.send(1, 0, 5, one_, 1));
+  ASSERT_TRUE(world_.until([&] { return world_[0].has(1); }));
+  ASSERT_TRUE(world_.receive(0, 2, 5, two_, 2));
+  ASSERT_EQ(made_up::control().posted.back().context, over.context) << "the record is reused";
+  tell_late(over);
+  EXPECT_EQ(world_[0].outcome(1), Outcome::done);
+  EXPECT_FALSE(world_[0].has(2));
+  EXPECT_TRUE(world_[0].endpoint->peer_error(2).ok());
+  EXPECT_EQ(world_[0].endpoint->peer_error(1).code(), ErrorCode::peer_lost);
+  EXPECT_TRUE(holds(error_of(1), "provider's number 13")) << error_of(1);
+  EXPECT_TRUE(error().ok()) << error().message();
+  ASSERT_TRUE(world_.send(2, 0, 5, one_, 3));
+  EXPECT_TRUE(world_.until([&] { return world_[0].has(2); }));
+}
+
+TEST_F(EfaQueue, SoDoesOneWhoseRecordASendHasNow) {
+  ASSERT_TRUE(world_.receive(0, 1, 5, one_, 1));
+  const made_up::Posted over = made_up::control().posted.back();
+  ASSERT_TRUE(world_.send(1, 0, 5, one_, 1));
+  ASSERT_TRUE(world_.until([&] { return world_[0].has(1); }));
+  made_up::control().stuck_sends = true;
+  ASSERT_TRUE(world_.send(0, 2, 5, two_, 2));
+  ASSERT_EQ(made_up::control().posted.back().context, over.context) << "the record is reused";
+  tell_late(over);
+  EXPECT_FALSE(world_[0].has(2));
+  EXPECT_TRUE(world_[0].endpoint->peer_error(2).ok());
+  EXPECT_FALSE(world_[0].endpoint->peer_error(1).ok());
+}
+
+TEST_F(EfaQueue, SoDoesOneWhoseRecordNobodyHas) {
+  ASSERT_TRUE(world_.receive(0, 1, 5, one_, 1));
+  const made_up::Posted over = made_up::control().posted.back();
+  ASSERT_TRUE(world_.send(1, 0, 5, one_, 1));
+  ASSERT_TRUE(world_.until([&] { return world_[0].has(1); }));
+  tell_late(over);
+  EXPECT_FALSE(world_[0].endpoint->peer_error(1).ok());
+  EXPECT_EQ(world_[0].twice, 0);
+}
+
+TEST_F(EfaQueue, AnErrorThatNamesNothingIsNotedOnce) {
+  wait_for_both();
+  made_up::Posted nothing = made_up::control().posted.back();
+  nothing.context = nullptr;
+  tell_late(nothing);
+  tell_late(nothing);
+  ASSERT_EQ(notes_.size(), 1u);
+  EXPECT_TRUE(holds(notes_[0], "provider's number 13: number 13 in words")) << notes_[0];
+  EXPECT_TRUE(error().ok()) << error().message();
 }
 
 TEST_F(EfaQueue, TooLittleLockedMemoryForTheCardIsSaidWithWhatToDo) {

@@ -14,8 +14,12 @@ namespace {
 std::map<std::uint16_t, Door*> doors;  // by port
 std::uint16_t next_port = 1;
 
+Posted posted(const Door& door, const Receive& receive) {
+  return {receive.context, FI_RECV | FI_MSG | FI_TAGGED, receive.tag, door.queue};
+}
+
 void land(Door& door, const Receive& receive, const Message& message) {
-  if (message.bytes.size() > receive.bytes) return door.queue->failed(receive.context, {FI_ETRUNC});
+  if (message.bytes.size() > receive.bytes) return door.queue->failed(posted(door, receive), {FI_ETRUNC});
   Registration* const registration = receive.registration;
   if (!message.bytes.empty()) {
     if (registration && registration->device && control.late_writes) {
@@ -52,15 +56,17 @@ ssize_t send(fid_ep* ep, const void* at, std::size_t bytes, void* descriptor, fi
   const Door& door = *of<Door>(ep);
   const Registration* const registration = check(at, bytes, descriptor, FI_SEND);
   if (registration && registration->device) ++control.from_device;
+  const Posted post{context, FI_SEND | FI_MSG | FI_TAGGED, tag, door.queue};
+  control.posted.push_back(post);
   if (control.stuck_sends) return 0;
   if (control.answer_to_send.error != 0) {
-    door.queue->failed(context, std::exchange(control.answer_to_send, {}));
+    door.queue->failed(post, std::exchange(control.answer_to_send, {}));
     return 0;
   }
   if (deliver(door, at, bytes, to, tag)) {
     door.queue->done(context, FI_SEND | FI_TAGGED, 0);
   } else {
-    door.queue->failed(context, {ECONNRESET});
+    door.queue->failed(post, {ECONNRESET});
   }
   return 0;
 }
@@ -77,6 +83,7 @@ ssize_t receive(fid_ep* ep, void* at, std::size_t bytes, void* descriptor, fi_ad
   const Lock lock(mutex);
   Door& door = *of<Door>(ep);
   const Receive one{static_cast<std::byte*>(at), bytes, check(at, bytes, descriptor, FI_RECV), tag, context};
+  control.posted.push_back(posted(door, one));
   const auto early =
       std::find_if(door.early.begin(), door.early.end(), [&](const Message& message) { return message.tag == tag; });
   if (early == door.early.end()) {
@@ -113,8 +120,11 @@ ssize_t read(fid_ep* ep, void* into, std::size_t bytes, void* descriptor, fi_add
 ssize_t cancel(fid_t fid, void* context) {
   const Lock lock(mutex);
   Door& door = *of<Door>(fid);
-  if (std::erase_if(door.receives, [&](const Receive& one) { return one.context == context; }) > 0)
-    door.queue->failed(context, {FI_ECANCELED});
+  const auto found = std::find_if(door.receives.begin(), door.receives.end(),
+                                  [&](const Receive& one) { return one.context == context; });
+  if (found == door.receives.end()) return 0;
+  door.queue->failed(posted(door, *found), {FI_ECANCELED});
+  door.receives.erase(found);
   return 0;
 }
 

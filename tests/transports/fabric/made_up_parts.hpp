@@ -52,9 +52,13 @@ struct Queue {
     entries.push_back({context, flags, bytes});
     news.notify_all();
   }
-  void failed(void* context, const Error& how) {
+  void failed(const Posted& post, const Error& how) {
     fi_cq_err_entry entry{};
-    entry.op_context = context;
+    entry.op_context = post.context;
+    if (control.efa) {
+      entry.flags = post.flags;
+      entry.tag = post.tag;
+    }
     entry.err = how.error;
     entry.prov_errno = how.number;
     errors.push_back(entry);

@@ -12,6 +12,7 @@
 // until something is read from that memory through it.
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,14 @@ struct Error {
   int error = 0;
   int number = 0;
   std::string sentence = {};
+};
+
+/// A message or a receive that was taken.
+struct Posted {
+  void* context = nullptr;
+  std::uint64_t flags = 0;
+  std::uint64_t tag = 0;
+  void* queue = nullptr;
 };
 
 struct Control {
@@ -40,15 +49,18 @@ struct Control {
   bool late_writes = false;
   int busy_reads = 0;  ///< so many reads are answered -FI_EAGAIN
   bool failing_reads = false;
-  bool stuck_sends = false;        ///< of messages: taken, and never ended
-  Error answer_to_send;            ///< the next message ends so, once; error 0: as it should
-  std::vector<Error> card_errors;  ///< of no operation, the first first
-  int answer_of_queue = 0;         ///< of fi_cq_read, instead of entries: a negative error
-  int answer_of_queue_errors = 0;  ///< of fi_cq_readerr likewise, once there is one
+  bool stuck_sends = false;         ///< of messages: taken, and never ended
+  Error answer_to_send;             ///< the next message ends so, once; error 0: as it should
+  std::vector<Posted> late_errors;  ///< of these the queue tells an error when it is read next, whatever became of them
+  Error late_error;                 ///< and this one
+  std::vector<Error> card_errors;   ///< of no operation, the first first
+  int answer_of_queue = 0;          ///< of fi_cq_read, instead of entries: a negative error
+  int answer_of_queue_errors = 0;   ///< of fi_cq_readerr likewise, once there is one
 
   std::string fork_safe, huge_pages;  ///< FI_EFA_FORK_SAFE, FI_EFA_USE_HUGE_PAGE when it was first asked
   bool asked = false;
-  int waiting_queues = 0;  ///< opened with a wait object
+  int waiting_queues = 0;      ///< opened with a wait object
+  std::vector<Posted> posted;  ///< in turn
   int injections = 0;
   int registered = 0;     ///< ranges of the GPU, now
   int registrations = 0;  ///< ever

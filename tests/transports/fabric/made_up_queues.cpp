@@ -13,6 +13,10 @@ ssize_t read_queue(fid_cq* cq, void* into, std::size_t count) {
   const Lock lock(mutex);
   Queue& queue = *of<Queue>(cq);
   queue.last_sentence = "what was read before is gone";
+  std::erase_if(control.late_errors, [&](const Posted& post) {
+    if (post.queue == &queue) queue.failed(post, control.late_error);
+    return post.queue == &queue;
+  });
   if (control.answer_of_queue != 0) return control.answer_of_queue;
   if (control.answer_of_queue_errors != 0 || !queue.errors.empty()) return -FI_EAVAIL;
   if (queue.entries.empty()) return -FI_EAGAIN;

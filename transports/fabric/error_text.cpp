@@ -15,9 +15,10 @@
 namespace fabring::fabric {
 namespace {
 
-// EFA's (prov/efa/src/efa_errno.h). From the first to the last of this rank's own: the queue pair, the kind of the
-// operation, the address handle, the memory, the length.
-constexpr int efa_first_own = 2, efa_last_own = 6, efa_remote_bad_address = 7, efa_remote_abort = 8,
+// EFA's (prov/efa/src/efa_errno.h). From the first to the last of this rank's own: the queue pair (flushed, as it was
+// given up before: none of ours is while its queue is read; then broken), the kind of the operation, the address
+// handle, the memory, the length.
+constexpr int efa_first_own = 1, efa_last_own = 6, efa_remote_bad_address = 7, efa_remote_abort = 8,
               efa_remote_bad_length = 11, efa_unresponsive = 13, efa_unknown_peer = 14, efa_unreachable = 15,
               efa_feature_mismatch = 18, efa_receive_buffers = 4112, efa_established_unresponsive = 4124,
               efa_unestablished_unresponsive = 4126;

@@ -377,6 +377,13 @@ TEST_F(EfaQueue, AnErrorThatNamesNothingIsNotedOnce) {
   EXPECT_TRUE(error().ok()) << error().message();
 }
 
+// Flushed: the card gave the queue pair up before, and nothing that is posted will ever be done.
+TEST_F(EfaQueue, AQueuePairThatTheCardHasGivenUpIsThisRanks) {
+  fail_send_to(1, {FI_EIO, 1});
+  EXPECT_EQ(error().code(), ErrorCode::transport_error);
+  EXPECT_NE(world_[0].endpoint->peer_error(1).code(), ErrorCode::peer_lost);
+}
+
 TEST_F(EfaQueue, TooLittleLockedMemoryForTheCardIsSaidWithWhatToDo) {
   wait_for_both();
   made_up::control().card_errors = {{-FI_ENOMEM, 4112}};

@@ -110,6 +110,9 @@ constexpr Explanation all_explanations[] = {
      "it was installed under a prefix of its own",
      "link with -Wl,-rpath,PREFIX/lib, or set LD_LIBRARY_PATH=PREFIX/lib; under /usr/local run ldconfig"},
     // EFA: completion status of the device.
+    {"EFA", "1 FLUSHED", "", "The queue pair of this rank had been given up, and this operation with it.",
+     "the card, its driver or its firmware failed before\nthe endpoint was closed meanwhile",
+     "look at the first error, not at this one; dmesg: what the efa driver says of the device; start all ranks anew"},
     {"EFA", "2 LOCAL_ERROR_QP_INTERNAL_ERROR", "", "The queue pair of this rank failed inside the device.",
      "the card, its driver or its firmware failed",
      "dmesg: what the efa driver says of the device; start all ranks anew, on another host if it comes again"},

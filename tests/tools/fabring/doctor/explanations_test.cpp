@@ -32,7 +32,7 @@ TEST(Explanations, EveryEntryHasMeaningCausesAndRemedy) {
 }
 
 TEST(Explanations, WhatAnEfaDeviceRefusesOfThisRankIsThere) {
-  for (const char* number : {"2", "3", "4", "5", "6"}) {
+  for (const char* number : {"1", "2", "3", "4", "5", "6"}) {
     const auto found = explain_code(number);
     EXPECT_TRUE(std::ranges::any_of(found, [](const Explanation* entry) { return entry->source == "EFA"; })) << number;
   }

@@ -14,7 +14,8 @@ class FabricTransport final : public Transport {
 
   Result<std::string> probe(const EndpointOptions& options) override {
     FABRING_TRY(fabric::load_libfabric());
-    auto choice = fabric::choose_provider(options.config.provider, options.bind_address, options.near_devices);
+    auto choice = fabric::choose_provider(options.config.provider, options.bind_address, options.near_devices,
+                                          options.world_size);
     if (!choice) return choice.error();
     provider_ = fabric::provider_text(*choice);
     return choice->reason;
@@ -32,7 +33,8 @@ class FabricTransport final : public Transport {
       return Status(ErrorCode::invalid_argument,
                     "rank " + std::to_string(options.self) + " of a world of " + std::to_string(options.world_size));
     FABRING_TRY(fabric::load_libfabric());
-    auto choice = fabric::choose_provider(options.config.provider, options.bind_address, options.near_devices);
+    auto choice = fabric::choose_provider(options.config.provider, options.bind_address, options.near_devices,
+                                          options.world_size);
     if (!choice) return choice.error();
     // Before anybody knows whether it will be needed: a domain is opened with FI_HMEM or without, and peers have the
     // endpoint's address by then.
@@ -57,7 +59,8 @@ std::vector<std::string> fabric_providers() {
 
 FabricDeviceOffer fabric_device_offer(const EndpointOptions& options) {
   if (const Status loaded = fabric::load_libfabric(); !loaded.ok()) return {false, loaded.message()};
-  auto choice = fabric::choose_provider(options.config.provider, options.bind_address, options.near_devices);
+  auto choice =
+      fabric::choose_provider(options.config.provider, options.bind_address, options.near_devices, options.world_size);
   if (!choice) return {false, choice.error().message()};
   fabric::ask_for_devices(*choice, options.bind_address);
   return {choice->device.direct, choice->device.reason};

@@ -36,10 +36,11 @@ Kind kind_of(const fi_info& info) {
   return Kind::other;
 }
 
-bool is_rxm_over_tcp(const fi_info& info) {
-  const auto provider = provider_of(info);
-  return provider.find("ofi_rxm") != provider.npos && provider.substr(0, 3) == "tcp";
-}
+constexpr std::string_view rxm_above = ";ofi_rxm";
+
+bool is_over_rxm(const fi_info& info) { return provider_of(info).ends_with(rxm_above); }
+
+bool is_rxm_over_tcp(const fi_info& info) { return is_over_rxm(info) && provider_of(info).starts_with("tcp"); }
 
 // A provider that comes with libfabric has its version in one number: 117.0 is 1.17.0.
 std::string version_text(std::uint32_t version) {
@@ -55,7 +56,8 @@ struct Offers {
 
 enum class Memory { host, devices };
 
-Offers ask(const char* provider, const char* address, bool thread_safe, Memory memory = Memory::host) {
+Offers ask(const char* provider, const char* address, bool thread_safe, Memory memory = Memory::host,
+           std::size_t receives = 0) {
   InfoHandle hints(libfabric().dupinfo(nullptr));
   if (!hints) return {nullptr, FI_ENOMEM};
   hints->caps = FI_MSG | FI_TAGGED;
@@ -77,6 +79,7 @@ Offers ask(const char* provider, const char* address, bool thread_safe, Memory m
     hints->caps |= FI_HMEM | FI_RMA;  // RMA: to read what was received, see DeviceRegistration::to_flush
     hints->domain_attr->mr_mode |= FI_MR_HMEM;
   }
+  if (receives > 0) hints->rx_attr->size = receives;
   if (provider) hints->fabric_attr->prov_name = ::strdup(provider);  // fi_freeinfo frees it
   fi_info* list = nullptr;
   const int rc = libfabric().getinfo(api_version(), address, nullptr, address ? FI_SOURCE | FI_NUMERICHOST : 0,
@@ -130,6 +133,34 @@ std::string joined(const std::vector<std::string>& words) {
   return text.empty() ? "none" : text;
 }
 
+std::string_view text_of(const char* text) { return text ? text : ""; }
+
+// The same door of the same provider, only with more behind it.
+bool is_same(const fi_info& one, const fi_info& other) {
+  return provider_of(one) == provider_of(other) && fabric_of(one) == fabric_of(other) &&
+         text_of(one.domain_attr->name) == text_of(other.domain_attr->name) &&
+         one.ep_attr->protocol == other.ep_attr->protocol && one.addr_format == other.addr_format;
+}
+
+// Before libfabric 2.0 rxm has a list of fixed length (2048 unless more is asked for, at most 65536) for all that is
+// posted to be received, and answers `again` beyond it, for ever where all of it is standing. Since then it grows.
+Status make_room(ProviderChoice& choice, const std::string& address, int world_size) {
+  const std::size_t wanted = receives_of_world(world_size);
+  if (!is_over_rxm(*choice.info) || libfabric().version() >= FI_VERSION(2, 0)) return {};
+  if (choice.info->rx_attr->size >= wanted) return {};
+  const std::string provider(provider_of(*choice.info));
+  const Offers offers = ask(provider.c_str(), address.c_str(), true, Memory::host, wanted);
+  for (const fi_info* offer = offers.list.get(); offer; offer = offer->next) {
+    if (!is_same(*offer, *choice.info) || offer->rx_attr->size < wanted) continue;
+    choice.info.reset(libfabric().dupinfo(offer));
+    if (choice.info) return {};
+    return {ErrorCode::out_of_memory, "no memory for a description of the libfabric provider"};
+  }
+  return {ErrorCode::unavailable, provider + " has no room for the " + std::to_string(wanted) +
+                                      " receives that a rank among " + std::to_string(world_size) +
+                                      " keeps posted; set FABRING_PROVIDER=auto, or FABRING_TRANSPORT=tcp"};
+}
+
 // FI_PROVIDER is libfabric's own variable; it silently hides providers from every hint of ours.
 std::string environment_note() {
   const char* filter = std::getenv("FI_PROVIDER");
@@ -164,15 +195,6 @@ Result<ProviderChoice> chosen(const fi_info* info, const std::string& address, c
   choice.kind = kind_of(*info);
   choice.reason = describe(*info, address, aside);
   return choice;
-}
-
-std::string_view text_of(const char* text) { return text ? text : ""; }
-
-// The same door of the same provider, only with more behind it.
-bool is_same(const fi_info& one, const fi_info& other) {
-  return provider_of(one) == provider_of(other) && fabric_of(one) == fabric_of(other) &&
-         text_of(one.domain_attr->name) == text_of(other.domain_attr->name) &&
-         one.ep_attr->protocol == other.ep_attr->protocol && one.addr_format == other.addr_format;
 }
 
 }  // namespace
@@ -263,8 +285,19 @@ std::vector<std::string> efa_devices(const std::string& wanted) {
   return efa_cards(ask("efa", nullptr, false).list.get());
 }
 
+const fi_info* offer_called(const fi_info* list, const std::string& wanted) {
+  if (const fi_info* info = first(list, wanted)) return info;
+  return first(list, wanted + std::string(rxm_above));
+}
+
+std::size_t receives_of_world(int world_size) {
+  // For each peer the slots of its parcels, and of the pulses of several cards; and for what comes and goes.
+  constexpr std::size_t standing_of_peer = 8 + 2, passing = 1024;
+  return passing + standing_of_peer * static_cast<std::size_t>(std::max(world_size, 2) - 1);
+}
+
 Result<ProviderChoice> choose_provider(const std::string& wanted, const std::string& address,
-                                       const std::vector<std::string>& near) {
+                                       const std::vector<std::string>& near, int world_size) {
   in6_addr parsed;
   if (inet_pton(AF_INET, address.c_str(), &parsed) != 1 && inet_pton(AF_INET6, address.c_str(), &parsed) != 1)
     return Status(ErrorCode::invalid_argument,
@@ -285,8 +318,11 @@ Result<ProviderChoice> choose_provider(const std::string& wanted, const std::str
 
   const Offers offers = ask(nullptr, address.c_str(), true);
   if (wanted != "auto") {
-    const fi_info* info = first(offers.list.get(), wanted);
-    return info ? chosen(info, address, "") : nothing_found(wanted, address, offers);
+    const fi_info* info = offer_called(offers.list.get(), wanted);
+    if (!info) return nothing_found(wanted, address, offers);
+    auto choice = chosen(info, address, "");
+    if (choice) FABRING_TRY(make_room(*choice, address, world_size));
+    return choice;
   }
   // rxm is never taken unasked: sockets of our own are faster, and are the next transport in line.
   if (const fi_info* info = first(offers.list.get(), "tcp")) return chosen(info, address, aside);
@@ -302,8 +338,9 @@ void ask_for_devices(ProviderChoice& choice, const std::string& address) {
   const fi_info& info = *choice.info;
   const std::string provider(provider_of(info));
   const bool own_addresses = choice.kind == Kind::efa;
-  const Offers offers = ask(provider.c_str(), own_addresses ? nullptr : address.c_str(),
-                            info.domain_attr->threading == FI_THREAD_SAFE, Memory::devices);
+  const Offers offers =
+      ask(provider.c_str(), own_addresses ? nullptr : address.c_str(), info.domain_attr->threading == FI_THREAD_SAFE,
+          Memory::devices, is_over_rxm(info) ? info.rx_attr->size : 0);
   for (const fi_info* offer = offers.list.get(); offer; offer = offer->next) {
     if (!is_same(*offer, info) || !(offer->caps & FI_HMEM)) continue;
     choice.for_devices.reset(libfabric().dupinfo(offer));

@@ -30,9 +30,18 @@ struct ProviderChoice {
 
 /// `wanted`: auto, efa, tcp (native), rxm, or a libfabric provider name. `address`: the numeric address to bind to.
 /// `near`: as EndpointOptions::near_devices; of several EFA cards the first of these is taken.
-/// Errors: invalid_argument for an address that is none; unavailable, with what is here, if nothing fits.
+/// Errors: invalid_argument for an address that is none; unavailable, with what is here, if nothing fits, or has room
+/// for what a rank of a world of `world_size` keeps posted.
 Result<ProviderChoice> choose_provider(const std::string& wanted, const std::string& address,
-                                       const std::vector<std::string>& near = {});
+                                       const std::vector<std::string>& near = {}, int world_size = 2);
+
+/// The first offer that `wanted` names: of libfabric's names also that of a provider which is there under rxm only
+/// ("verbs" for "verbs;ofi_rxm"). Null: none.
+const fi_info* offer_called(const fi_info* list, const std::string& wanted);
+
+/// So many receives a rank may have posted at once: those that stand for each peer, and as many as there should be room
+/// for beside them.
+std::size_t receives_of_world(int world_size);
 
 /// "efa"; "tcp" for the native one, whatever libfabric calls it; else the provider's name.
 std::string provider_text(const ProviderChoice& choice);

@@ -175,6 +175,54 @@ TEST(FabricSelection, AProviderCanBeNamedExactly) {
   EXPECT_TRUE(contains(*answer, "provider tcp;ofi_rxm")) << *answer;
 }
 
+TEST(FabricSelection, OfAProviderThatIsThereUnderRxmOnlyTheNameWillDo) {
+  fi_info* list = nullptr;
+  for (const char* name : {"other;ofi_rxm", "cards;ofi_rxm", "both;ofi_rxm", "both"}) {
+    fi_info* const info = fabric::libfabric().dupinfo(nullptr);
+    info->addr_format = FI_SOCKADDR_IN;
+    info->fabric_attr->prov_name = ::strdup(name);
+    info->next = list;
+    list = info;
+  }
+  const fabric::InfoHandle owner(list);
+  const auto called = [&](const char* wanted) {
+    const fi_info* const info = fabric::offer_called(list, wanted);
+    return std::string(info ? info->fabric_attr->prov_name : "none");
+  };
+  EXPECT_EQ(called("cards"), "cards;ofi_rxm");
+  EXPECT_EQ(called("cards;ofi_rxm"), "cards;ofi_rxm");
+  EXPECT_EQ(called("both"), "both");
+  EXPECT_EQ(called("card"), "none");
+  EXPECT_EQ(called("tcp"), "none") << "that is the native one";
+}
+
+// Before libfabric 2.0 it answers `again` to a receive that its list has no room for: 2048, unless more is asked for.
+TEST(FabricSelection, RxmHasRoomForWhatStandsForEachPeer) {
+  constexpr int ranks = 400;
+  auto endpoint = open_fabric(fabric_options(0, ranks, "rxm"));
+  ASSERT_NE(endpoint, nullptr);
+  const std::string address = open_fabric(fabric_options(1, 2, "rxm"))->address();
+  std::vector<std::byte> into(1);
+  for (Rank peer = 1; peer < ranks; ++peer) {
+    ASSERT_TRUE(endpoint->add_peer(peer, address).ok());
+    for (Slot slot = 0; slot < 8; ++slot)
+      ASSERT_EQ(endpoint->post_recv(peer, slot, into, 1), Post::accepted) << "peer " << peer << ", slot " << slot;
+  }
+  endpoint->close();
+}
+
+TEST(FabricSelection, AWorldThatRxmHasNoRoomForIsRefused) {
+  const auto answer = make_fabric_transport()->probe(fabric_options(0, 10'000, "rxm"));
+  if (fabric::libfabric().version() >= FI_VERSION(2, 0)) {
+    EXPECT_TRUE(answer.has_value()) << "its list grows";
+    return;
+  }
+  ASSERT_FALSE(answer);
+  EXPECT_EQ(answer.error().code(), ErrorCode::unavailable);
+  EXPECT_TRUE(contains(answer.error().message(), "receives that a rank among 10000 keeps posted"))
+      << answer.error().message();
+}
+
 TEST(FabricSelection, Ipv6IsBoundWhenTheAddressIsOne) {
   const auto answer = probe("auto", "::1");
   ASSERT_TRUE(answer) << answer.error().to_string();

@@ -23,6 +23,8 @@ constexpr int efa_first_own = 1, efa_last_own = 6, efa_remote_bad_address = 7, e
               efa_feature_mismatch = 18, efa_receive_buffers = 4112, efa_established_unresponsive = 4124,
               efa_unestablished_unresponsive = 4126;
 
+constexpr int no_registration_left = 270;  // FI_ENOMR, which headers of libfabric 1.17 have no name for
+
 constexpr std::size_t longest_words = 400;  // EFA's sentences name both addresses
 
 // Of these peers none has ever been heard: a security group stops that. The others answered before, and are gone.
@@ -59,7 +61,7 @@ Status call_failed(const char* call, std::int64_t error) {
   if (number == FI_EADDRINUSE) text += more_ports;  // none is asked for by its number
   if (number == FI_EADDRNOTAVAIL) text += "; the address is not one of this host's";
   ErrorCode code = ErrorCode::transport_error;
-  if (number == FI_ENOMEM || number == FI_ENOSPC) code = ErrorCode::out_of_memory;
+  if (number == FI_ENOMEM || number == FI_ENOSPC || number == no_registration_left) code = ErrorCode::out_of_memory;
   if (number == FI_EADDRNOTAVAIL || number == FI_EADDRINUSE || number == FI_ENODEV || number == FI_EMFILE ||
       number == ENFILE)
     code = ErrorCode::unavailable;
@@ -67,9 +69,15 @@ Status call_failed(const char* call, std::int64_t error) {
 }
 
 bool is_lacking_here(const Status& why) {
+  if (why.code() == ErrorCode::out_of_memory) return true;
   return why.code() == ErrorCode::unavailable &&
          std::ranges::any_of(std::array{raise_own_limit, raise_limit_of_host, more_ports},
                              [&](const char* words) { return why.message().ends_with(words); });
+}
+
+bool is_post_wrong(std::int64_t error) {
+  const auto number = std::abs(error);
+  return number == FI_EINVAL || number == FI_EMSGSIZE;
 }
 
 Status operation_failed(const fi_cq_err_entry& entry, bool efa) {

@@ -17,9 +17,12 @@ std::string error_text(std::int64_t error);
 /// A failed call that is no peer's fault: "fi_cq_open failed: ...".
 Status call_failed(const char* call, std::int64_t error);
 
-/// Is it an error of call_failed() that this process or its host is short of: files or ports? Nothing is known of a
-/// peer then.
+/// Is it an error that this process or its host is short of: files or ports (call_failed()), memory or registrations?
+/// Nothing is known of a peer then.
 bool is_lacking_here(const Status& why);
+
+/// Does a post that was refused so ask for what the provider never does, whoever the peer is?
+bool is_post_wrong(std::int64_t error);
 
 /// Why an operation that we did not end ourselves failed, from its completion entry. Memory or an address of this
 /// rank's that the card refuses, or a length, is a transport_error: no peer is lost by it.

@@ -184,9 +184,10 @@ Post FabricEndpoint::post_recv(Rank rank, Slot slot, std::span<std::byte> into, 
   const ssize_t rc = fi_trecv(peer.endpoint, into.data(), into.size(), local, from, tag, 0, &operation);
   if (rc == 0) return accepted(peer, operation);
   operations_.release(operation);
-  if (rc == -FI_EAGAIN) return Post::again;  // the queue is full; it empties by polling, whatever the peer does
-  lose(peer, call_failed("fi_trecv", rc));
-  return complete_now(peer.end, context);
+  // The queue is full. It empties by polling, whatever the peer does, of all but standing receives: for these there is
+  // room (receives_of_world() in provider_choice.hpp).
+  if (rc == -FI_EAGAIN) return Post::again;
+  return refused(peer, "fi_trecv", rc, context);
 }
 
 // `stays`: until the peer goes, as what is always posted for it is posted again at once.
@@ -230,10 +231,7 @@ Post FabricEndpoint::accepted(Peer& peer, Operation& operation) {
 
 Post FabricEndpoint::not_accepted(Peer& peer, Operation* operation, ssize_t rc, std::uint64_t context) {
   if (operation) operations_.release(*operation);
-  if (rc != -FI_EAGAIN) {
-    lose(peer, call_failed("fi_tsend", rc));
-    return complete_now(peer.end, context);
-  }
+  if (rc != -FI_EAGAIN) return refused(peer, "fi_tsend", rc, context);
   // With sends under way the peer is only slow, or stopped: that is the control plane's to judge.
   if (peer.sends > 0) return Post::again;
   if (dedicated() && peer.state == PeerState::open) {
@@ -250,6 +248,17 @@ Post FabricEndpoint::not_accepted(Peer& peer, Operation* operation, ssize_t rc, 
        {ErrorCode::peer_lost, "no connection in " + std::to_string(seconds).substr(0, 5) +
                                   " s (libfabric answers only \"try again\"): nothing is listening there, a firewall "
                                   "drops the packets, or the peer makes no progress"});
+  return complete_now(peer.end, context);
+}
+
+// Native TCP connects in a post: there an address that a peer gave may be what is refused.
+Post FabricEndpoint::refused(Peer& peer, const char* call, ssize_t rc, std::uint64_t context) {
+  const Status why = call_failed(call, rc);
+  if (!dedicated() && is_post_wrong(rc)) {
+    fail(why);  // a post to another peer would be no better
+  } else {
+    lose(peer, why);
+  }
   return complete_now(peer.end, context);
 }
 

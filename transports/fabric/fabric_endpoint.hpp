@@ -85,6 +85,7 @@ class FabricEndpoint final : public Endpoint {
   void connect(Peer& peer);
   Post accepted(Peer& peer, Operation& operation);
   Post not_accepted(Peer& peer, Operation* operation, ssize_t rc, std::uint64_t context);
+  Post refused(Peer& peer, const char* call, ssize_t rc, std::uint64_t context);
   Post complete_now(Outcome outcome, std::uint64_t context);
   /// What to pass with a post of memory of the host, once it is registered where the provider wants that.
   Status lock(Operation& operation, std::span<const std::byte> bytes, bool stays, void*& local);

@@ -183,6 +183,37 @@ TEST_F(FabricQueue, AnyOtherReasonNotToRegisterFailsTheEndpointAtOnce) {
   EXPECT_NE(why.message().find("fi_mr_reg failed: Invalid argument (22)"), std::string::npos) << why.message();
 }
 
+TEST_F(FabricQueue, APostThatIsRefusedForWhatIsMissingHereOrWrongWithItFailsTheEndpointAndNoPeer) {
+  const int registrations = 270;  // FI_ENOMR
+  for (const bool sends : {true, false}) {
+    for (const int answer : {FI_ENOMEM, registrations, FI_EINVAL, FI_EMSGSIZE}) {
+      World world(3, "made_up");
+      made_up::control().answer_to_posting = -answer;
+      ASSERT_EQ(sends ? world[0].endpoint->post_send(1, 7, one_, 1) : world[0].endpoint->post_recv(1, 7, one_, 1),
+                Post::accepted);
+      made_up::control().answer_to_posting = 0;
+      world[0].poll();
+      ASSERT_TRUE(world[0].has(1));
+      EXPECT_EQ(world[0].outcome(1), Outcome::lost);
+      const Status why = world[0].endpoint->error();
+      const bool is_short = answer == FI_ENOMEM || answer == registrations;
+      EXPECT_EQ(why.code(), is_short ? ErrorCode::out_of_memory : ErrorCode::transport_error) << answer;
+      EXPECT_TRUE(holds(why.message(), sends ? "fi_tsend failed" : "fi_trecv failed")) << why.message();
+      EXPECT_NE(world[0].endpoint->peer_error(1).code(), ErrorCode::peer_lost);
+    }
+  }
+}
+
+TEST_F(FabricQueue, APostThatIsRefusedForThePeerLosesIt) {
+  made_up::control().answer_to_posting = -FI_EHOSTUNREACH;
+  ASSERT_EQ(world_[0].endpoint->post_send(1, 7, one_, 1), Post::accepted);
+  made_up::control().answer_to_posting = 0;
+  world_[0].poll();
+  EXPECT_EQ(world_[0].outcome(1), Outcome::lost);
+  EXPECT_FALSE(world_[0].endpoint->peer_error(1).ok());
+  EXPECT_TRUE(world_[0].endpoint->error().ok());
+}
+
 TEST_F(FabricQueue, WhatEndsInTimeAfterAPeerIsGivenUpDisturbsNobody) {
   ASSERT_TRUE(world_.receive(0, 1, 2, two_, 4));
   world_[0].endpoint->disconnect(1);

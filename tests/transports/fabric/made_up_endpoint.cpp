@@ -55,6 +55,7 @@ ssize_t send(fid_ep* ep, const void* at, std::size_t bytes, void* descriptor, fi
   const Lock lock(mutex);
   const Door& door = *of<Door>(ep);
   const Registration* const registration = check(at, bytes, descriptor, FI_SEND);
+  if (control.answer_to_posting != 0) return control.answer_to_posting;
   if (registration && registration->device) ++control.from_device;
   const Posted post{context, FI_SEND | FI_MSG | FI_TAGGED, tag, door.queue};
   control.posted.push_back(post);
@@ -82,6 +83,7 @@ ssize_t receive(fid_ep* ep, void* at, std::size_t bytes, void* descriptor, fi_ad
                 void* context) {
   const Lock lock(mutex);
   Door& door = *of<Door>(ep);
+  if (control.answer_to_posting != 0) return control.answer_to_posting;
   const Receive one{static_cast<std::byte*>(at), bytes, check(at, bytes, descriptor, FI_RECV), tag, context};
   control.posted.push_back(posted(door, one));
   const auto early =

@@ -49,6 +49,7 @@ struct Control {
   bool late_writes = false;
   int busy_reads = 0;  ///< so many reads are answered -FI_EAGAIN
   bool failing_reads = false;
+  int answer_to_posting = 0;        ///< messages and receives: a negative error instead of taking them
   bool stuck_sends = false;         ///< of messages: taken, and never ended
   Error answer_to_send;             ///< the next message ends so, once; error 0: as it should
   std::vector<Posted> late_errors;  ///< of these the queue tells an error when it is read next, whatever became of them

@@ -159,7 +159,7 @@ void FabricEndpoint::finish_failed(Operation& operation, Outcome outcome) {
 
 void FabricEndpoint::leave(Operation& operation) {
   Peer& peer = *operation.peer;
-  if (operation.kind == OperationKind::send) --peer.sends;
+  if (operation.kind == OperationKind::send) --peer.sends, --sends_;
   peer.stuck_since = Time{0};
   peer.live.remove(operation);
 }

@@ -161,6 +161,7 @@ Post FabricEndpoint::post_send(Rank rank, Slot slot, std::span<const std::byte> 
           : fi_tsend(peer.endpoint, from.data(), from.size(), local, peer.address, tag, &operation);
   if (rc) return not_accepted(peer, &operation, rc, context);
   ++peer.sends;
+  ++sends_;
   peer.moved = true;
   ++counters_.messages_sent;
   counters_.bytes_sent += from.size();
@@ -240,7 +241,11 @@ Post FabricEndpoint::not_accepted(Peer& peer, Operation* operation, ssize_t rc, 
     lose(peer, {ErrorCode::peer_lost, "connection lost: closed by the other side"});
     return complete_now(peer.end, context);
   }
-  if (peer.stuck_since == Time{0}) peer.stuck_since = now();
+  if (peer.stuck_since == Time{0}) {
+    // What is full may be what all peers share (EFA's packets), by sends to another one.
+    if (sends_ > 0) return Post::again;
+    peer.stuck_since = now();
+  }
   const Time stuck = now() - peer.stuck_since;
   if (stuck < patience_) return Post::again;
   const auto seconds = std::chrono::duration<double>(stuck).count();
@@ -346,7 +351,7 @@ void FabricEndpoint::complete_all(Peer& peer) {
         operation->kind == OperationKind::flush)
       deliver({operation->context, peer.end, 0});
   }
-  peer.sends = 0;
+  sends_ -= std::exchange(peer.sends, 0);
 }
 
 void FabricEndpoint::close() {

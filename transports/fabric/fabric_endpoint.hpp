@@ -156,6 +156,7 @@ class FabricEndpoint final : public Endpoint {
   std::string address_;
   std::string name_;
   std::vector<Rank> connecting_;
+  int sends_ = 0;                  // under way, to all peers
   std::vector<Rank> unfinished_;   // ended, on an endpoint that all share, with operations that are still under way
   std::vector<Completion> ready_;  // completions that poll() had no room for, or that nobody polled for yet
   std::size_t ready_taken_ = 0;

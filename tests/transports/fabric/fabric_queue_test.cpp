@@ -1,9 +1,11 @@
 // What all peers share fails: the completion queue, an endpoint whose sends never end, or memory for the card. On a
 // provider that is made up.
 
+#include <netinet/in.h>
 #include <rdma/fi_errno.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "tests/transports/fabric/fabric_world.hpp"
 #include "tests/transports/fabric/made_up_world.hpp"
@@ -39,6 +41,12 @@ class FabricQueue : public testing::Test {
   }
 
   virtual void prepare() {}
+
+  std::uint16_t port_of(Rank rank) {
+    sockaddr_in name{};  // stands in the address blob
+    std::memcpy(&name, world_[rank].endpoint->address().data() + 13, sizeof name);
+    return ntohs(name.sin_port);
+  }
 
   // Rank 0 waits for both others, and its queue fails.
   void expect_failed_with(const std::string& words) {
@@ -212,6 +220,29 @@ TEST_F(FabricQueue, APostThatIsRefusedForThePeerLosesIt) {
   EXPECT_EQ(world_[0].outcome(1), Outcome::lost);
   EXPECT_FALSE(world_[0].endpoint->peer_error(1).ok());
   EXPECT_TRUE(world_[0].endpoint->error().ok());
+}
+
+// What is full then may be what all peers share.
+TEST_F(FabricQueue, NoPeerIsGivenUpForAFullQueueWhileSendsToAnotherAreUnderWay) {
+  made_up::control().stuck_sends = true;
+  ASSERT_TRUE(world_.send(0, 2, 1, two_, 1));
+  made_up::control().stuck_sends = false;
+  made_up::control().full_to = port_of(1);
+  const auto end = Steady::now() + 150ms;
+  while (Steady::now() < end) {
+    ASSERT_EQ(world_[0].endpoint->post_send(1, 1, one_, 2), Post::again);
+    world_[0].poll();
+  }
+  made_up::control().full_to = 0;
+  ASSERT_EQ(world_[0].endpoint->post_send(1, 1, one_, 2), Post::accepted);
+}
+
+TEST_F(FabricQueue, APeerThatNothingCanBeSentToWhileNothingElseIsUnderWayIsGivenUp) {
+  made_up::control().full_to = port_of(1);
+  ASSERT_TRUE(world_.post([&] { return world_[0].endpoint->post_send(1, 1, one_, 2); }));
+  EXPECT_TRUE(holds(world_[0].endpoint->peer_error(1).message(), "no connection in"))
+      << world_[0].endpoint->peer_error(1).message();
+  EXPECT_TRUE(world_[0].endpoint->peer_error(2).ok());
 }
 
 TEST_F(FabricQueue, WhatEndsInTimeAfterAPeerIsGivenUpDisturbsNobody) {

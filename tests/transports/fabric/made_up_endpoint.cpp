@@ -56,6 +56,7 @@ ssize_t send(fid_ep* ep, const void* at, std::size_t bytes, void* descriptor, fi
   const Door& door = *of<Door>(ep);
   const Registration* const registration = check(at, bytes, descriptor, FI_SEND);
   if (control.answer_to_posting != 0) return control.answer_to_posting;
+  if (door.addresses->ports.at(to) == control.full_to) return -FI_EAGAIN;
   if (registration && registration->device) ++control.from_device;
   const Posted post{context, FI_SEND | FI_MSG | FI_TAGGED, tag, door.queue};
   control.posted.push_back(post);

@@ -50,6 +50,7 @@ struct Control {
   int busy_reads = 0;  ///< so many reads are answered -FI_EAGAIN
   bool failing_reads = false;
   int answer_to_posting = 0;        ///< messages and receives: a negative error instead of taking them
+  std::uint16_t full_to = 0;        ///< messages to this port are answered -FI_EAGAIN
   bool stuck_sends = false;         ///< of messages: taken, and never ended
   Error answer_to_send;             ///< the next message ends so, once; error 0: as it should
   std::vector<Posted> late_errors;  ///< of these the queue tells an error when it is read next, whatever became of them

@@ -108,6 +108,9 @@ struct DeviceFacts {
   std::optional<bool> side_by_side;
 };
 
+/// Of these each device has its own: null, and what CUDA calls CU_STREAM_LEGACY (1) and CU_STREAM_PER_THREAD (2).
+inline bool is_default_stream(const void* stream) { return reinterpret_cast<std::uintptr_t>(stream) <= 2; }
+
 class DeviceRuntime {
  public:
   virtual ~DeviceRuntime() = default;

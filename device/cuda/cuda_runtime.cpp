@@ -388,7 +388,7 @@ class CudaRuntime final : public DeviceRuntime {
       Context own = nullptr;
       return driver_->cuStreamGetCtx(stream, &own) == success && own != nullptr ? own : primary;
     };
-    if (reinterpret_cast<std::uintptr_t>(stream) <= 2) {
+    if (is_default_stream(stream)) {
       Device current = -1;
       const bool is_of_this_device = driver_->cuCtxGetDevice(&current) == success && current == device;
       return is_of_this_device ? own_or_primary() : primary;

@@ -115,7 +115,7 @@ struct Operation {
   std::chrono::nanoseconds timeout{0};  ///< how long it may take from the call; 0: FABRING_TIMEOUT
   /// Buffers in memory of a GPU: the stream (CUstream, cudaStream_t) that the operation is ordered on. It begins after
   /// what the stream was given before the call; once the Work is done, every stream sees the result. Null: the default
-  /// stream, and with it all blocking ones.
+  /// stream (input and output on two GPUs: of both), and with it all blocking ones.
   void* stream = nullptr;
   Memory memory = Memory::detect;
   int device = -1;  ///< Memory::device: the GPU's number in this process

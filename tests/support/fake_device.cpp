@@ -28,6 +28,7 @@ FakeDevice::FakeDevice(std::uint64_t seed, int devices)
   }
   front_ = static_cast<std::byte*>(front);
   back_ = static_cast<std::byte*>(back);
+  for (int i = 0; i < devices; ++i) default_streams_.emplace_back().device = i;
 }
 
 FakeDevice::~FakeDevice() {

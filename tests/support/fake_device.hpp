@@ -42,6 +42,8 @@ class FakeDevice final : public DeviceRuntime {
   /// The same byte, where a processor may touch it.
   std::byte* see(const void* at) const;
   void* open_stream(int device);
+  /// What null is for buffers of this device, to enqueue() and hold().
+  void* default_stream(int device);
   /// Runs some time later, in the stream's order. It must not call the device but for see().
   void enqueue(void* stream, std::function<void()> kernel);
   Status copy(void* stream, std::byte* to, const std::byte* from, std::size_t bytes);
@@ -227,8 +229,8 @@ class FakeDevice final : public DeviceRuntime {
   std::atomic<bool> keeps_what_is_freed_ = false;
   std::atomic<std::uint64_t> pinnings_ = 0, allocations_asked_ = 0, frees_behind_held_streams_ = 0, forgotten_ = 0;
   std::deque<std::unique_ptr<Line>> lines_;
-  Line default_stream_;
-  std::size_t telling_ = 0;  // kernels that will tell
+  std::deque<Line> default_streams_;  // of each device
+  std::size_t telling_ = 0;           // kernels that will tell
   std::condition_variable_any told_of_work_;
   std::condition_variable_any goes_on_;  // after it stood still
   std::string broken_;

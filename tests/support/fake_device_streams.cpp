@@ -87,8 +87,10 @@ void* FakeDevice::open_stream(int device) {
   return lines_.back().get();
 }
 
+void* FakeDevice::default_stream(int device) { return &default_streams_[static_cast<std::size_t>(device)]; }
+
 FakeDevice::Line* FakeDevice::line_of(void* stream) {
-  return stream == nullptr ? &default_stream_ : static_cast<Line*>(stream);
+  return static_cast<Line*>(stream == nullptr ? default_stream(0) : stream);
 }
 
 void FakeDevice::enqueue(void* stream, std::function<void()> kernel) {
@@ -181,7 +183,7 @@ Result<std::unique_ptr<DeviceEvent>> FakeDevice::record(int device, void* stream
   FABRING_TRY(health());
   if (device < 0 || device >= device_count_)
     return Status(ErrorCode::device_error, fmt::format("there is no GPU {}", device));
-  Line& line = *line_of(stream);
+  Line& line = *line_of(stream == nullptr ? default_stream(device) : stream);
   if (line.captured) return Status(ErrorCode::unsupported, "its stream is being captured into a graph");
   Work mark;
   mark.event = std::make_shared<bool>(false);
@@ -270,7 +272,7 @@ bool FakeDevice::step_one() {
   const auto look = [&](Line& line) {
     if (!line.work.empty() && !line.work.front().blocks) ready.push_back(&line);
   };
-  look(default_stream_);
+  for (Line& line : default_streams_) look(line);
   for (auto& line : lines_) look(*line);
   if (ready.empty()) return false;
   run(*ready[chance_() % ready.size()]);

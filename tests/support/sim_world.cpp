@@ -44,7 +44,7 @@ SimWorld::SimWorld(SimWorldOptions options) : options_(std::move(options)), time
   calls_until_.assign(ranks, Time(0));
   constexpr double shares[] = {0.05, 0.3, 0.6, 0.9};
   step_share_ = shares[timeline_.below(4)];
-  if (options_.device) device_ = std::make_shared<FakeDevice>(options_.seed * 131 + 7);
+  if (options_.device) device_ = std::make_shared<FakeDevice>(options_.seed * 131 + 7, options_.devices);
   if (device_ && options_.cards) fabric_->reach(device_, *options_.cards);
   std::vector<int> node_of;
   for (std::size_t node = 0; node < options_.nodes.size(); ++node)

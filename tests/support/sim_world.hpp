@@ -44,6 +44,7 @@ struct SimWorldOptions {
   std::chrono::milliseconds timeout{1'800'000};
   Weather weather = {};
   bool device = false;  ///< some of the buffers are in memory of a fake GPU; only calls on one of them use it
+  int devices = 1;      ///< GPUs that the fake has; the buffers are the first one's
   std::size_t staging_bytes = 0;
   std::string gpu_path = "auto";
   std::size_t lent_segment_bytes = 0;  ///< where segment_bytes is 0

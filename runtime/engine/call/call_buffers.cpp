@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <limits>
+#include <memory>
 #include <new>
+#include <utility>
 
 #include "runtime/engine/call/buffer_needs.hpp"
 #include "runtime/engine/call/make_call.hpp"
@@ -212,6 +214,20 @@ class Buffers {
   Call& call_;
 };
 
+// The default stream of each of two GPUs.
+class InBothStreams final : public DeviceEvent {
+ public:
+  InBothStreams(std::unique_ptr<DeviceEvent> one, std::unique_ptr<DeviceEvent> other)
+      : one_(std::move(one)), other_(std::move(other)) {}
+  Result<bool> reached() override {
+    const auto first = one_->reached();
+    return first && *first ? other_->reached() : first;
+  }
+
+ private:
+  const std::unique_ptr<DeviceEvent> one_, other_;
+};
+
 }  // namespace
 
 Status take_buffers(Call& call, const Operation& operation, const CommunicatorCore& communicator,
@@ -233,8 +249,15 @@ bool uses_devices(const Operation& operation, DeviceRuntime* devices) {
 }
 
 Status mark_stream(Call& call, DeviceRuntime& devices) {
-  auto event = devices.record(call.device.in >= 0 ? call.device.in : call.device.out, call.device.stream);
+  const int in = call.device.in, out = call.device.out;
+  void* const stream = call.device.stream;
+  auto event = devices.record(in >= 0 ? in : out, stream);
   if (!event) return event.error();
+  if (in >= 0 && out >= 0 && in != out && is_default_stream(stream)) {
+    auto other = devices.record(out, stream);
+    if (!other) return other.error();
+    *event = std::make_unique<InBothStreams>(std::move(*event), std::move(*other));
+  }
   call.device.ready = std::move(*event);
   return {};
 }

@@ -299,6 +299,38 @@ TEST(OnDevice, an_operation_begins_after_the_work_its_stream_was_given_before) {
   }
 }
 
+TEST(OnDevice, an_operation_without_a_stream_begins_after_the_default_ones_of_both_its_gpus) {
+  for (const int held : {0, 1}) {
+    SimWorldOptions options = on_device(2, 5);
+    options.devices = 2;
+    DeviceWorld ranks(options);
+    FakeDevice& device = ranks.world.device();
+    device.hold(device.default_stream(held));
+    std::vector<std::byte*> results;
+    for (Rank rank = 0; rank < 2; ++rank) {
+      results.push_back(*device.allocate(1, DeviceWorld::count * sizeof(float)));
+      Operation sum = ranks.operation(rank);
+      sum.out = results.back();
+      sum.stream = nullptr;
+      device.enqueue(device.default_stream(0), [&, rank] { std::fill_n(ranks.see(rank), DeviceWorld::count, 1.0F); });
+      device.enqueue(device.default_stream(1), [at = device.see(results.back())] {  // the result of a call before
+        std::fill_n(at, DeviceWorld::count * sizeof(float), std::byte{255});
+      });
+      auto made = ranks.make(rank, sum);
+      ASSERT_TRUE(made.has_value()) << made.error().message();
+      ranks.works.push_back(ranks.world.engine(rank).submit(ranks.world.communicator(rank), std::move(*made), false));
+    }
+    EXPECT_FALSE(ranks.run(std::chrono::milliseconds(500))) << held;
+    device.release(device.default_stream(held));
+    ASSERT_TRUE(ranks.run());
+    device.synchronize();
+    for (std::byte* const result : results) {
+      EXPECT_EQ(reinterpret_cast<float*>(device.see(result))[0], 2.0F) << held;
+      EXPECT_EQ(reinterpret_cast<float*>(device.see(result))[DeviceWorld::count - 1], 2.0F) << held;
+    }
+  }
+}
+
 TEST(OnDevice, nothing_of_ours_is_queued_behind_a_stream_so_an_abort_is_bounded) {
   DeviceWorld ranks(2);
   ranks.world.device().hold(ranks.world.stream(0));

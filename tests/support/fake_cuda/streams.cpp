@@ -141,7 +141,7 @@ FAKE Answer cuEventRecord(Event event, Stream stream) {
   if (const Answer answer = check(); answer != success) return answer;
   if (event->context != current.back()) return invalid_handle;
   recorded_in = current.back();
-  auto recorded = device->record(device->device_of(stream), stream);
+  auto recorded = device->record(stream == nullptr ? current.back()->device : device->device_of(stream), stream);
   if (!recorded) return illegal_address;
   event->at = std::move(*recorded);
   return success;

@@ -86,9 +86,11 @@ void make_copies(const std::optional<at::Device>& device, const Copies& copies) 
   if (device) finish_stream(*device);
 }
 
+// The current stream may be captured into a graph by now, and the default one is of no use while a blocking stream is:
+// to query them is illegal then, in every mode, and ends the capture (CUDA C++ Programming Guide, "Prohibited and
+// Unhandled Operations").
 void check_device(const at::Device& device) {
-  const c10::impl::VirtualGuardImpl guard(device.type());
-  (void)guard.queryStream(guard.getStream(device));
+  (void)c10::impl::VirtualGuardImpl(device.type()).queryStream(stream_for_copies(device));
 }
 
 void finish_stream(const at::Device& device) {

@@ -1,6 +1,5 @@
 """The package fabring in jobs of real processes; what each rank does is in jobs/."""
 
-import ctypes
 import os
 import signal
 import socket
@@ -11,6 +10,7 @@ import types
 
 import pytest
 from conftest import CLEAN, JOBS, fine, launch
+from on_gpu import OnGpu
 
 import fabring
 from fabring import arrays, errors, identity
@@ -273,28 +273,6 @@ def test_a_program_may_say_itself_which_rank_it_is():
         assert (engine.world.rank, engine.world.size) == (0, 1)
     with pytest.raises(fabring.InvalidArgumentError, match="did you mean 'FABRING_TIMEOUT'"):
         fabring.Engine({"FABRING_TIMEUOT": "3s"})
-
-
-class OnGpu:
-    """Memory of a CUDA GPU, as DLPack tells of it; nobody may look at it."""
-
-    class Tensor(ctypes.Structure):  # DLManagedTensor
-        _fields_ = [("data", ctypes.c_void_p), ("device", ctypes.c_int32), ("device_id", ctypes.c_int32),
-                    ("ndim", ctypes.c_int32), ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16),
-                    ("shape", ctypes.POINTER(ctypes.c_int64)), ("strides", ctypes.POINTER(ctypes.c_int64)),
-                    ("byte_offset", ctypes.c_uint64), ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p)]
-
-    def __init__(self):
-        self.shape = (ctypes.c_int64 * 1)(4)
-        self.tensor = OnGpu.Tensor(data=256, device=2, ndim=1, code=2, bits=32, lanes=1, shape=self.shape)
-
-    def __dlpack__(self, **wishes):
-        new = ctypes.pythonapi.PyCapsule_New
-        new.restype, new.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
-        return new(ctypes.addressof(self.tensor), b"dltensor", None)
-
-    def __dlpack_device__(self):
-        return 2, 0
 
 
 def test_memory_of_a_gpu_is_refused_by_what_was_built_without_cuda(monkeypatch):

@@ -25,14 +25,15 @@ struct Exported {
   Array array;
 };
 
-/// (address, shape, DLPack's type code, bits and lanes, device type, in one row-major piece?, what keeps the memory)
+/// (address, shape, DLPack's type code, bits and lanes, device type and number, in one row-major piece?, what keeps the
+/// memory)
 nb::tuple describe(const Array& array) {
   nb::list shape;
   for (std::size_t i = 0; i < array.ndim(); ++i) shape.append(array.shape(i));
   const nb::dlpack::dtype type = array.dtype();
   return nb::make_tuple(reinterpret_cast<std::uintptr_t>(array.data()), nb::tuple(shape), static_cast<int>(type.code),
-                        type.bits, type.lanes, array.device_type(), row_major(array) || array.size() == 0,
-                        Exported{array});
+                        type.bits, type.lanes, array.device_type(), array.device_id(),
+                        row_major(array) || array.size() == 0, Exported{array});
 }
 
 /// Takes nothing that is exported as read-only.

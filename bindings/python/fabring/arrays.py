@@ -39,6 +39,8 @@ class View(NamedTuple):
     array: Any  # keeps the memory
     on_gpu: bool = False
     export: Any = None  # by DLPack the memory is ours as long as this
+    device: int = 0  # of an export: the number of its GPU
+    name: str = ""  # of the argument
 
     @property
     def elements(self) -> int:
@@ -102,16 +104,15 @@ def _view_torch(tensor: Any, name: str) -> View:
         raise _not_in_one_piece(name, tuple(tensor.shape), f"{name}.contiguous() copies it into one")
     if tensor.is_neg():
         raise InvalidArgumentError(f"{name} is a view that stands for the negative of its memory; pass {name}.resolve_neg()")
-    return View(tensor.data_ptr(), tuple(tensor.shape), kind, tensor, tensor.device.type == "cuda")
+    return View(tensor.data_ptr(), tuple(tensor.shape), kind, tensor, tensor.device.type == "cuda", name=name)
 
 
 def _view_dlpack(array: Any, name: str, writable: bool) -> View:
     try:
         may_write, described = _export(array, writable)
-        address, shape, code, bits, lanes, device, in_one_piece, export = described
+        address, shape, code, bits, lanes, device, number, in_one_piece, export = described
     except TypeError as error:
-        raise TypeError(f"{name} is a {type(array).__name__} whose __dlpack__ did not give its memory away: "
-                        f"{error.__cause__ or error}") from None
+        raise _nothing_given(array, name, error) from None
     if device not in _HOST + _CUDA:
         raise UnsupportedError(f"{name} is memory of a device (DLPack's number {device}); Fabring takes memory of the host "
                                "or of a CUDA GPU")
@@ -126,7 +127,32 @@ def _view_dlpack(array: Any, name: str, writable: bool) -> View:
         raise _not_in_one_piece(name, shape, "copy it into a row-major one")
     if writable and not may_write:
         raise _read_only(name)
-    return View(address, shape, _DLPACK[code, bits], array, device in _CUDA, export)
+    return View(address, shape, _DLPACK[code, bits], array, device in _CUDA, export, number, name)
+
+
+def find_again(view: View) -> None:
+    """Before each start of what was prepared: an array that gives its memory away once more has the default stream of its GPU
+    wait for what its own stream was given since. Raises InvalidArgumentError if it has other memory by now."""
+    if is_torch(view.array):
+        address = view.array.data_ptr()
+    elif view.on_gpu:
+        try:
+            address = _core.describe(view.array)[0]
+        except TypeError as error:
+            raise _nothing_given(view.array, view.name, error) from None
+    else:
+        return
+    if address != view.address:
+        raise InvalidArgumentError(f"{view.name} does not have the memory any more that it was prepared with; prepare it again")
+
+
+def _nothing_given(array: Any, name: str, error: TypeError) -> TypeError:
+    why: Any = error.__cause__ or error
+    try:
+        array.__dlpack__()  # what that raised is not in the error
+    except Exception as raised:
+        why = raised
+    return TypeError(f"{name} is a {type(array).__name__} whose __dlpack__ did not give its memory away: {why}")
 
 
 def _export(array: Any, writable: bool) -> tuple[bool, tuple]:

@@ -35,7 +35,8 @@ class Preparer(Calls[Prepared]):
         self._family = family
 
     def _do(self, request: Request) -> Prepared:
-        return Prepared(self._core.prepare(request.operation, request.arrays), request, self._family)
+        return Prepared(self._core.prepare(request.operation, request.arrays), request, self._family,
+                        lambda why: self._refused(None, why))
 
 
 class Explainer(Calls[str]):

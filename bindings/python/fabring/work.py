@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from fabring import _core
+from fabring.arrays import find_again, is_torch
 from fabring.errors import TimeoutError
 from fabring.requests import Received, Request
 from fabring.streams import stream_of
@@ -39,17 +41,25 @@ class Prepared:
     """An operation that is ready: its arrays stay where they are. A start before the last one is over comes after it; in
     place it works on the result of the other."""
 
-    __slots__ = ("_core", "_arrays", "_result", "_family")
+    __slots__ = ("_core", "_movable", "_result", "_family", "_refused")
 
-    def __init__(self, core: _core.Prepared, request: Request, family: Any) -> None:
+    def __init__(self, core: _core.Prepared, request: Request, family: Any, refused: Callable[[str], None]) -> None:
         self._core = core
-        self._arrays = request.arrays
+        self._movable = [array for array in request.arrays if array and (array.on_gpu or is_torch(array.array))]
         self._result = request.result
         self._family = family  # keeps the engine open
+        self._refused = refused  # tells those who wait in it of a start that is none
 
     def start(self) -> Work:
-        """Behind the stream that is current now, not when it was prepared."""
-        return Work(self._core.start_on(stream_of(self._arrays)), self._result, self._family)
+        """Behind the streams that are current now, not when it was prepared."""
+        try:
+            for array in self._movable:
+                find_again(array)
+            stream = stream_of(self._movable)
+        except Exception as why:
+            self._refused(f"start of what was prepared: {why}")
+            raise
+        return Work(self._core.start_on(stream), self._result, self._family)
 
     def run(self) -> Any:
         return self.start().wait()

@@ -5,6 +5,11 @@ import numpy as np
 
 import fabring
 
+try:
+    import torch
+except ImportError:
+    torch = None
+
 world = fabring.init()
 r, n = world.rank, world.size
 ODD = 1
@@ -22,6 +27,13 @@ def object_of(comm, wrong):
     return comm.all_gather_object((lambda: None) if wrong else r)
 
 
+def moved(comm):
+    tensor = torch.ones(6)
+    prepared = comm.prepare.allreduce(tensor, out=tensor)
+    tensor.data = torch.ones(6)
+    prepared.run()
+
+
 # What it gets wrong, how the others call the same (or wait for its message), and words of the reason.
 CASES = [
     ("counts", lambda c: c.all_gather(x, counts=[6, 5, 6]), lambda c: c.start.all_gather(x, counts=[6] * n), "counts says 5"),
@@ -34,6 +46,8 @@ CASES = [
     ("message of a group", lambda c: group(c, 9), lambda c: c.start.recv(x.copy(), ODD), "broadcast: root=9"),
     ("object", lambda c: object_of(c, True), lambda c: c.start.all_gather(np.asarray(8)), "all_gather_object: "),
 ]
+if torch:
+    CASES.append(("prepared", moved, lambda c: c.start.allreduce(x), "start of what was prepared: x does not have the memory"))
 comms = [world.duplicate(name) for name, *_ in CASES]
 explained, repeated = world.duplicate("explained"), world.duplicate("repeated")
 if r == ODD:

@@ -290,7 +290,7 @@ def test_tensors_on_amd_gpus_are_refused(monkeypatch):
     monkeypatch.setattr(torch.version, "hip", "6.2")
     monkeypatch.setattr(fabring._core, "takes_gpu_memory", True)
     with pytest.raises(fabring.UnsupportedError, match="AMD"):
-        arrays._view_torch(tensor, "x")
+        arrays._view_torch(tensor, "x", False)
 
 
 def test_communicators_without_a_name_have_different_ones():

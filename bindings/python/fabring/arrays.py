@@ -26,6 +26,7 @@ _DLPACK = {(0, 8): "int8", (0, 16): "int16", (0, 32): "int32", (0, 64): "int64",
            (4, 16): "bfloat16", (6, 8): "bool", (10, 8): "float8_e4m3", (12, 8): "float8_e5m2"}
 # DLPack's devices: 1 and 3 host, 2 CUDA, 13 managed.
 _HOST, _CUDA = (1, 3), (2, 13)
+_SIZES = {name: _core.size_of(number) for name, number in _core.TYPES.items()}
 _numpy_types: dict[Any, str] = {}
 _torch_types: dict[Any, str] = {}
 
@@ -54,19 +55,50 @@ def is_torch(array: Any) -> bool:
 
 def view(array: Any, name: str, writable: bool) -> View:
     """The array's memory. `name` is the argument's, for errors. Raises UnsupportedError for memory of a device or a type
-    that Fabring has not, InvalidArgumentError for strided or read-only memory, TypeError for what is no array."""
+    that Fabring has not, InvalidArgumentError for strided, misaligned or read-only memory, TypeError for what is no array."""
+    seen = _view(array, name, writable)
+    if seen.address % 8 and seen.address % _SIZES[seen.type] and seen.elements:  # most begin at a multiple of all sizes
+        raise InvalidArgumentError(f"{name} does not begin at a multiple of the {_SIZES[seen.type]} bytes of its elements; "
+                                   + _instead("pass a copy of it", writable))
+    return seen
+
+
+def _view(array: Any, name: str, writable: bool) -> View:
     if isinstance(array, numpy.ma.MaskedArray):
         raise UnsupportedError(f"{name} is a masked array, whose mask would be ignored; pass {name}.filled(value) or {name}.data")
     if isinstance(array, numpy.ndarray):
         return _view_numpy(array, name, writable)
     if is_torch(array):
-        return _view_torch(array, name)
+        return _view_torch(array, name, writable)
     if hasattr(array, "__dlpack__") and not isinstance(array, numpy.generic):
         return _view_dlpack(array, name, writable)
     if not writable and isinstance(array, (int, float, numpy.generic)):
-        return _view_numpy(numpy.asarray(array), name, False)
+        made = numpy.asarray(array)
+        if made.dtype == object:
+            raise InvalidArgumentError(f"{name} is a number beyond 64 bits")
+        return _view_numpy(made, name, False)
     raise TypeError(f"{name} is a {type(array).__name__}: Fabring takes NumPy arrays, torch tensors and other arrays with "
-                    "__dlpack__" + ("" if writable else "; numpy.asarray() makes one"))
+                    "__dlpack__" + _how_to_make_one(array, writable))
+
+
+def _how_to_make_one(array: Any, writable: bool) -> str:
+    if isinstance(array, (list, tuple)):
+        return ", one of them here; " + ("its rows are for what comes from several ranks" if writable else
+                                         "numpy.asarray() makes one of numbers, numpy.stack() or torch.stack() of arrays; "
+                                         "grouped_allreduce() takes several")
+    try:
+        memoryview(array)
+    except TypeError:
+        return "" if writable else "; numpy.asarray() makes one"
+    return "; numpy.empty() makes one" if isinstance(array, numpy.generic) else "; numpy.frombuffer() makes one of its memory"
+
+
+def several(arrays: Any, name: str) -> list[Any]:
+    """What a list of arrays, or another iterable, has. Raises TypeError for what is none."""
+    try:
+        return list(arrays)
+    except TypeError:
+        raise TypeError(f"{name} is a {type(arrays).__name__}; it takes a list of arrays") from None
 
 
 def _view_numpy(array: numpy.ndarray, name: str, writable: bool) -> View:
@@ -77,16 +109,16 @@ def _view_numpy(array: numpy.ndarray, name: str, writable: bool) -> View:
             raise UnsupportedError(f"{name} has the type {array.dtype}; Fabring has {_KNOWN}")
         if not array.dtype.isnative:
             raise UnsupportedError(f"{name} has the byte order of another machine ({array.dtype.str}); "
-                                   "convert it with .astype(dtype.newbyteorder('='))")
+                                   + _instead("convert it with .astype(dtype.newbyteorder('='))", writable))
         _numpy_types[array.dtype] = kind
     if not array.flags.c_contiguous:
-        raise _not_in_one_piece(name, array.shape, "numpy.ascontiguousarray() copies it into one")
+        raise _not_in_one_piece(name, array.shape, _instead("numpy.ascontiguousarray() copies it into one", writable))
     if writable and not array.flags.writeable:
         raise _read_only(name)
     return View(array.__array_interface__["data"][0], array.shape, kind, array)
 
 
-def _view_torch(tensor: Any, name: str) -> View:
+def _view_torch(tensor: Any, name: str, writable: bool) -> View:
     kind = _torch_types.get(tensor.dtype)
     if kind is None:
         kind = _TYPES_BY_THEIR_NAMES.get(str(tensor.dtype).removeprefix("torch."))
@@ -94,17 +126,35 @@ def _view_torch(tensor: Any, name: str) -> View:
             raise UnsupportedError(f"{name} has the type {tensor.dtype}; Fabring has {_KNOWN}")
         _torch_types[tensor.dtype] = kind
     if tensor.device.type not in ("cpu", "cuda"):
-        raise UnsupportedError(f"{name} is on {tensor.device}; Fabring takes memory of the host or of a CUDA GPU: "
-                               f"pass {name}.cpu()")
+        remedy = "pass a tensor with data" if tensor.is_meta else _instead(f"pass {name}.cpu()", writable)
+        raise UnsupportedError(f"{name} is on {tensor.device}; Fabring takes memory of the host or of a CUDA GPU: {remedy}")
     if tensor.device.type == "cuda":
         _check_takes_gpus(name, f"{name}.cpu()")
         if sys.modules["torch"].version.hip:
             raise UnsupportedError(f"{name} is on an AMD GPU; Fabring takes memory of the host or of a CUDA GPU: pass {name}.cpu()")
-    if tensor.is_sparse or not tensor.is_contiguous():
-        raise _not_in_one_piece(name, tuple(tensor.shape), f"{name}.contiguous() copies it into one")
+    if tensor.is_nested:
+        raise UnsupportedError(f"{name} is a nested tensor; Fabring takes dense ones: pass each of {name}.unbind()")
+    try:
+        in_one_piece, address = tensor.is_contiguous(), tensor.data_ptr()
+    except RuntimeError:
+        raise _no_memory(tensor, name, writable) from None
+    if not in_one_piece:
+        raise _not_in_one_piece(name, tuple(tensor.shape), _instead(f"{name}.contiguous() copies it into one", writable))
     if tensor.is_neg():
-        raise InvalidArgumentError(f"{name} is a view that stands for the negative of its memory; pass {name}.resolve_neg()")
-    return View(tensor.data_ptr(), tuple(tensor.shape), kind, tensor, tensor.device.type == "cuda", name=name)
+        raise InvalidArgumentError(f"{name} is a view that stands for the negative of its memory; "
+                                   + _instead(f"pass {name}.resolve_neg()", writable))
+    if address == 0 and tensor.numel():
+        raise _no_memory(tensor, name, writable)
+    return View(address, tuple(tensor.shape), kind, tensor, tensor.device.type == "cuda", name=name)
+
+
+def _no_memory(tensor: Any, name: str, writable: bool) -> UnsupportedError:
+    if tensor.layout != sys.modules["torch"].strided:
+        return UnsupportedError(f"{name} has the layout {tensor.layout}; Fabring takes dense tensors: "
+                                + _instead(f"pass {name}.to_dense()", writable))
+    return UnsupportedError(f"{name}, a {type(tensor).__name__}, has no memory of its own: it is a stand-in (torch.func, "
+                            "FakeTensor, freed storage) or made of other tensors; pass one that has, or those that it is made "
+                            f"of (DTensor: {name}.to_local())")
 
 
 def _view_dlpack(array: Any, name: str, writable: bool) -> View:
@@ -124,7 +174,7 @@ def _view_dlpack(array: Any, name: str, writable: bool) -> View:
     if (code, bits) not in _DLPACK:
         raise UnsupportedError(f"{name} has DLPack's type ({code}, {bits} bits); Fabring has {_KNOWN}")
     if not in_one_piece:
-        raise _not_in_one_piece(name, shape, "copy it into a row-major one")
+        raise _not_in_one_piece(name, shape, _instead("copy it into a row-major one", writable))
     if writable and not may_write:
         raise _read_only(name)
     return View(address, shape, _DLPACK[code, bits], array, device in _CUDA, export, number, name)
@@ -170,6 +220,11 @@ def _check_takes_gpus(name: str, remedy: str) -> None:
     if not _core.takes_gpu_memory:  # which would take it for the host's
         raise UnsupportedError(f"{name} is memory of a GPU, but this Fabring was built without CUDA (FABRING_WITH_CUDA=OFF): "
                                f"pass {remedy}")
+
+
+def _instead(remedy: str, writable: bool) -> str:
+    """What makes a copy is no remedy for who looks for the result in what was refused."""
+    return f"{remedy}, where the result is then" if writable else remedy
 
 
 def _read_only(name: str) -> InvalidArgumentError:

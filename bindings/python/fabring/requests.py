@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from fabring import _core
-from fabring.arrays import View, empty, view
+from fabring.arrays import View, empty, several, view
 from fabring.errors import InvalidArgumentError, UnsupportedError
 from fabring.streams import stream_of
 
@@ -54,6 +54,8 @@ def _reduction(type: str, op: str, factor: float | int | None) -> dict[str, Any]
             raise InvalidArgumentError(f"factor={factor!r} is no number")
         try:
             real = float(factor)
+        except (TypeError, ValueError):
+            raise InvalidArgumentError(f"factor={factor!r} is no number") from None
         except OverflowError:  # not repeated in the message: it may be longer than Python writes
             raise InvalidArgumentError(f"factor= is beyond 1e308, and beyond what the elements, {type}, can be "
                                        "multiplied by") from None
@@ -75,13 +77,13 @@ def _wire(wire_type: str | None, type: str) -> int:
         return 0
     names = {"float32": "float32", "off": type, "bfloat16": "bfloat16", "bf16": "bfloat16", "float16": "float16",
              "f16": "float16"}
-    if wire_type not in names:
+    if not isinstance(wire_type, str) or wire_type not in names:
         raise InvalidArgumentError(f"wire_type={wire_type!r} is none of bfloat16, float16, off")
     return _core.TYPES[names[wire_type]]
 
 
 def _checked(type: str, op: str) -> int:
-    if op not in _core.OPS or op == "premul_sum":
+    if not isinstance(op, str) or op not in _core.OPS or op == "premul_sum":
         known = ", ".join(name for name in _core.OPS if name != "premul_sum")
         raise InvalidArgumentError(f"op={op!r} is none of {known}")
     return _number(type, op)
@@ -125,7 +127,10 @@ def _whole(value: Any, name: str) -> int:
 
 
 def _checked_counts(counts: Sequence[int], ranks: int, name: str, rows: int | None = None) -> list[int]:
-    made = [_whole(count, f"{name}[{i}]") for i, count in enumerate(counts)]
+    try:
+        made = [_whole(count, f"{name}[{i}]") for i, count in enumerate(counts)]
+    except TypeError:
+        raise InvalidArgumentError(f"{name}={counts!r} is no list of numbers of rows, one for each rank") from None
     if len(made) != ranks or min(made, default=0) < 0:
         raise InvalidArgumentError(f"{name} is {made}; it needs a number of rows, 0 or more, for each of {ranks} ranks")
     if rows is not None and sum(made) != rows:
@@ -193,7 +198,8 @@ def allreduce(comm: _core.Communicator, x: Any, out: Any, op: str, factor: float
 
 def grouped_allreduce(comm: _core.Communicator, xs: Sequence[Any], outs: Sequence[Any] | None, op: str,
                       factor: float | None, wire_type: str | None) -> Request:
-    sources = [view(x, f"xs[{i}]", writable=False) for i, x in enumerate(xs)]
+    sources = [view(x, f"xs[{i}]", writable=False) for i, x in enumerate(several(xs, "xs"))]
+    outs = None if outs is None else several(outs, "outs")
     if outs is not None and len(outs) != len(sources):
         raise InvalidArgumentError(f"there are {len(sources)} xs and {len(outs)} outs")
     for i, source in enumerate(sources):

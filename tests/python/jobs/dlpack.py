@@ -92,6 +92,7 @@ for call in (lambda: world.allreduce(Foreign(x), out=Foreign(locked)), lambda: w
         assert "read-only" in str(error), error
 try:
     import torch
+    from torch._subclasses import FakeTensorMode
 except ImportError:
     print(f"rank {r}: foreign ok, no torch")
     raise SystemExit(0)
@@ -105,13 +106,26 @@ leaf = torch.ones(4, requires_grad=True)
 assert world.allreduce(leaf.grad_fn or leaf.detach(), out=torch.empty(4)).sum() == 4 * n
 assert (world.all_gather(torch.tensor([r])).flatten() == torch.arange(n)).all()
 assert world.allreduce(torch.tensor([True, r == 0]), op="logical_and").tolist() == [True, n == 1]
+with FakeTensorMode():
+    pretended = torch.ones(2)
 for bad, word in ((torch.ones(4, 4).t(), "contiguous()"), (torch.ones(2, dtype=torch.complex64), "complex64"),
-                  (torch.ones(2, device="meta"), "meta"), (torch._neg_view(torch.ones(2)), "resolve_neg()")):
+                  (torch.ones(2, device="meta"), "with data"), (torch._neg_view(torch.ones(2)), "resolve_neg()"),
+                  (torch.eye(2).to_sparse(), "to_dense()"), (torch.eye(2).to_sparse_csr(), "to_dense()"),
+                  (torch.eye(2).to_mkldnn(), "to_dense()"), (torch.nested.nested_tensor([torch.ones(2)]), "unbind()"),
+                  (torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.qint8), "qint8"),
+                  (torch._efficientzerotensor(2), "no memory of its own"), (pretended, "FakeTensor, has no memory of its own")):
+    for name, call in (("x", lambda: world.allreduce(bad)), ("out", lambda: world.allreduce(torch.ones(4), out=bad))):
+        try:
+            call()
+            raise SystemExit(f"{word} was taken")
+        except (fabring.InvalidArgumentError, fabring.UnsupportedError) as error:
+            assert word in str(error) and str(error).startswith(name), error
+for derived in (torch.vmap, lambda f: torch.func.grad(lambda t: f(t).sum())):
     try:
-        world.allreduce(bad)
-        raise SystemExit(f"{word} was taken")
-    except (fabring.InvalidArgumentError, fabring.UnsupportedError) as error:
-        assert word in str(error), error
+        derived(world.allreduce)(torch.ones(2, 3))
+        raise SystemExit("a stand-in of torch.func was taken")
+    except fabring.UnsupportedError as error:
+        assert "x, a Tensor, has no memory of its own" in str(error), error
 try:
     import ml_dtypes
 except ImportError:

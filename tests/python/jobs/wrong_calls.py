@@ -1,5 +1,7 @@
 """Calls that are wrong on this rank alone are refused here, in words, before anything is sent; the job goes on."""
 
+import array
+
 import numpy as np
 
 import fabring
@@ -26,14 +28,27 @@ refused(bad, ["(5,)", "(4,)"], world.allreduce, x, out=np.ones(5, np.float32))
 refused(bad, ["float64", "float32"], world.allreduce, x, out=np.ones(4))
 refused(bad, ["read-only"], world.allreduce, x, out=locked)
 refused(bad, ["ascontiguousarray"], world.allreduce, np.ones((4, 4))[:, 1])
+refused(bad, ["out, of shape (4,)", "where the result is then"], world.allreduce, np.ones(4), out=np.ones((4, 4))[:, 1])
+crooked = np.frombuffer(bytearray(17), np.uint8)[1:].view(np.float32)
+refused(bad, ["x does not begin", "4 bytes", "copy"], world.allreduce, crooked)
+refused(bad, ["out does not begin", "4 bytes", "copy of it, where the result is then"], world.allreduce, x, out=crooked)
+assert world.allreduce(crooked[:0]).shape == (0,)
 refused(bad, ["'suum'", "sum, prod"], world.allreduce, x, op="suum")
+refused(bad, ["['sum']", "sum, prod"], world.allreduce, x, op=["sum"])
 refused(bad, ["int4", "bfloat16"], world.allreduce, x, wire_type="int4")
+refused(bad, ["['bfloat16']", "bfloat16"], world.allreduce, x, wire_type=["bfloat16"])
 refused(fabring.UnsupportedError, ["max", "bfloat16"], world.allreduce, x, op="max", wire_type="bfloat16")
 refused(bad, ["2 xs", "1 outs"], world.grouped_allreduce, [x, x], [x])
 refused(bad, ["xs[1]", "float64"], world.grouped_allreduce, [x, np.ones(4)])
+refused(TypeError, ["xs is a int", "list of arrays"], world.grouped_allreduce, 3)
+refused(TypeError, ["outs is a float", "list of arrays"], world.grouped_allreduce, [x], 3.0)
+for made in (world.grouped_allreduce(x for _ in range(2)),
+             world.grouped_allreduce([x, x], (np.empty_like(x) for _ in range(2)))):
+    assert len(made) == 2 and (made[1] == n).all()
 refused(bad, ["root=9"], world.broadcast, x, root=9)
 refused(bad, ["(5, 2)", f"{n}"], world.alltoall, np.ones((5, 2)))
 refused(bad, ["counts", "[1]"], world.all_gather, x, counts=[1])
+refused(bad, ["counts=4", "no list"], world.all_gather, x, counts=4)
 refused(bad, ["adds up to"], world.reduce_scatter, x, counts=[1] * n)
 refused(bad, ["out_counts"], world.alltoall, x, counts=[2] * n)
 refused(bad, ["out_counts needs counts"], world.alltoall, x, out_counts=[2] * n)
@@ -49,9 +64,9 @@ for huge in (10**400, -10**400, 10**5000):
     for kind in (np.float64, np.int64, np.uint64):
         refused(bad, ["factor=", "beyond", np.dtype(kind).name], world.allreduce, np.ones(2, kind), factor=huge)
 refused(bad, ["nan", "whole"], world.allreduce, np.ones(2, np.int64), factor=float("nan"))
-for text in ("0.5", b"2"):  # which float() reads
+for none in ("0.5", b"2", [1], 1j):  # of these float() reads the first two
     for kind in (np.float32, np.int64):
-        refused(bad, [repr(text), "no number"], world.allreduce, np.ones(2, kind), factor=text)
+        refused(bad, [repr(none), "no number"], world.allreduce, np.ones(2, kind), factor=none)
 for shape in (-3, (2, -1), (2, 1.5), "ab"):
     refused(bad, [repr(shape), "whole numbers"], fabring.empty, shape)
 refused(bad, ["no memory"], fabring.empty, (2**40, 2**40))
@@ -80,7 +95,15 @@ except ImportError:
 refused(fabring.UnsupportedError, ["masked", "filled"], world.allreduce, np.ma.masked_equal(np.arange(3), 1))
 refused(fabring.UnsupportedError, ["byte order"], world.allreduce, np.ones(2, ">f4"))
 refused(fabring.UnsupportedError, ["bitwise_and", "float32"], world.allreduce, x, op="bitwise_and")
-refused(TypeError, ["list", "asarray"], world.allreduce, [1, 2])
+refused(fabring.UnsupportedError, ["out has the byte order", "where the result is then"], world.allreduce, x,
+        out=np.ones(4, ">f4"))
+refused(bad, ["x is a number beyond 64 bits"], world.allreduce, 2**70)
+refused(TypeError, ["x is a list", "asarray", "stack", "grouped_allreduce"], world.allreduce, [1, 2])
+refused(TypeError, ["out is a list", "rows"], world.all_gather, x, out=[np.empty(4, np.float32)] * n)
+for buffer in (memoryview(bytearray(4)), bytearray(4), array.array("f", [1.0])):
+    refused(TypeError, [f"x is a {type(buffer).__name__}", "frombuffer"], world.allreduce, buffer)
+    refused(TypeError, [f"out is a {type(buffer).__name__}", "frombuffer"], world.allreduce, np.ones(1, np.float32), out=buffer)
+refused(TypeError, ["out is a float32", "numpy.empty()"], world.allreduce, np.float32(1), out=np.float32(1))
 refused(TypeError, ["str"], world.broadcast, "abc")
 refused(ValueError, ["too late"], fabring.init, {"FABRING_TIMEOUT": "3s"})
 refused(bad, ["prepared"], world.prepare.send, x, (r + 1) % n)

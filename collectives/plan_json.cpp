@@ -9,7 +9,9 @@
 #include <utility>
 
 #include "collectives/check.hpp"
+#include "collectives/json_text.hpp"
 #include "collectives/ownership.hpp"
+#include "runtime/base/nearest_name.hpp"
 
 namespace fabring {
 namespace {
@@ -89,7 +91,8 @@ Json plan_json(const Plan& plan) {
 
 Status wrong(std::string text) { return {ErrorCode::invalid_argument, std::move(text)}; }
 
-/// Reads the fields of one object; the first that is wrong is remembered, and all reads after it give defaults.
+/// Reads the fields of one object; the first that is wrong is remembered, and all reads after it give defaults. Last is
+/// nothing_else().
 class Reader {
  public:
   Reader(const Parsed& json, std::string where) : json_(json), where_(std::move(where)) {
@@ -99,6 +102,15 @@ class Reader {
   const Status& status() const { return status_; }
   void fail(const std::string& what) {
     if (status_.ok()) status_ = wrong(where_ + " " + what);
+  }
+
+  /// A field that nobody has asked for is a mistyped one, or one that this plan would not obey.
+  void nothing_else() {
+    if (!status_.ok()) return;
+    for (const auto& [field, value] : json_.items())
+      if (std::find(asked_.begin(), asked_.end(), field) == asked_.end())
+        return fail(
+            fmt::format("has a field that it has no use for: {}{}", quoted(field), did_you_mean(field, asked_)));
   }
 
   std::uint64_t number(const char* field, std::uint64_t most) {
@@ -114,10 +126,7 @@ class Reader {
     const Parsed* value = find(field);
     if (value == nullptr) return {};
     const auto* text = value->get_ptr<const std::string*>();
-    const auto printable = [](char c) { return c >= ' ' && c <= '~'; };
-    if (text != nullptr && text->size() <= longest_name && std::all_of(text->begin(), text->end(), printable)) {
-      return *text;
-    }
+    if (text != nullptr && is_word(*text)) return *text;
     fail(fmt::format("has a wrong {}: not a word", field));
     return {};
   }
@@ -163,8 +172,16 @@ class Reader {
   }
 
  private:
+  static bool is_word(const std::string& text) {
+    const auto printable = [](char c) { return c >= ' ' && c <= '~'; };
+    return text.size() <= longest_name && std::all_of(text.begin(), text.end(), printable);
+  }
+  static std::string quoted(const std::string& field) {
+    return is_word(field) ? fmt::format("'{}'", field) : std::string("one whose name is no word");
+  }
   const Parsed* find(const char* field) {
     if (!status_.ok()) return nullptr;
+    asked_.emplace_back(field);
     const auto at = json_.find(field);
     if (at != json_.end()) return &*at;
     fail(fmt::format("has no {}", field));
@@ -173,6 +190,7 @@ class Reader {
 
   const Parsed& json_;
   std::string where_;
+  std::vector<std::string_view> asked_;
   Status status_;
 };
 
@@ -208,6 +226,7 @@ Result<Step> step_from(const Parsed& json, const std::string& where, Plan& plan,
     reader.fail(fmt::format("waits for step {}, which does not come before it", after.back()));
   }
   step.dependencies = static_cast<std::uint32_t>(after.size());
+  reader.nothing_else();
   if (!reader.status().ok()) return reader.status();
   return step;
 }
@@ -271,6 +290,7 @@ Result<Plan> plan_from(const Parsed& json, const std::string& where) {
     reader.fail(
         fmt::format("has {} areas of scratch; its {} steps write no more than one each", scratch.size(), steps.size()));
   if (reader.status().ok()) plan.scratch = reader.numbers(scratch, "scratch");
+  reader.nothing_else();
   if (!reader.status().ok()) return reader.status();
   FABRING_TRY(check_depth(plan, where));
 
@@ -321,10 +341,8 @@ Result<Parsed> parse(std::string_view text) {
   if (text.size() > most_plan_bytes)
     return wrong(fmt::format("plans of {} bytes; at most {}", text.size(), most_plan_bytes));
   if (const std::string what = what_is_too_much(text); !what.empty()) return wrong("this is no plan: " + what);
-  const Parsed json = Parsed::parse(text, nullptr, /*allow_exceptions=*/false);
-  const bool ends_early = text.find('\0') != text.npos;  // the parser would stop there
-  if (json.is_discarded() || ends_early) return wrong("this is not JSON");
-  return json;
+  FABRING_TRY(check_json(text));
+  return Parsed::parse(text, nullptr, /*allow_exceptions=*/false);
 }
 
 }  // namespace

@@ -12,7 +12,10 @@ namespace {
 /// Is this the plan of `rank`, and of the same call as the others?
 Status check_same_world(std::span<const Plan> plans, std::size_t rank) {
   const Plan& plan = plans[rank];
-  if (plan.rank != static_cast<Rank>(rank) || plan.size != static_cast<int>(plans.size())) {
+  if (plan.size != static_cast<int>(plans.size()))
+    return broken_plan(plan, "is one of " + std::to_string(plan.size) + " ranks, which need a plan each, but there " +
+                                 (plans.size() == 1 ? "is 1" : "are " + std::to_string(plans.size())));
+  if (plan.rank != static_cast<Rank>(rank)) {
     return broken_plan(plan, "says rank " + std::to_string(plan.rank) + " of " + std::to_string(plan.size) +
                                  ", but is number " + std::to_string(rank) + " of " + std::to_string(plans.size()));
   }

@@ -7,6 +7,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "collectives/json_text.hpp"
 #include "runtime/base/nearest_name.hpp"
 #include "runtime/base/whole_file.hpp"
 
@@ -118,8 +119,8 @@ Status read_fields(const Parsed& from, const std::string& object, const Fields& 
 }  // namespace
 
 Result<Machine> machine_from_json(const std::string& text) {
+  FABRING_TRY(check_json(text));
   const Parsed json = Parsed::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (json.is_discarded() || text.find('\0') != text.npos) return wrong("it is not JSON");
   if (!json.is_object()) return wrong("a machine is a JSON object");
   Machine machine;
   if (const auto base = json.find("base"); base != json.end()) {
@@ -144,6 +145,11 @@ Result<Machine> machine_from_json(const std::string& text) {
   }
   if (!status) return status;
   if (Status sound = check_machine(machine); !sound) return sound;
+  if (machine.oversubscription_percent < 100)
+    return wrong(
+        fmt::format("oversubscription_percent {} would do nothing: a leaf's nodes never send faster than their cards, "
+                    "which is 100; leave it out, or give more than 100",
+                    machine.oversubscription_percent));
   if (machine.inside == Tier{} || machine.between == Tier{})
     return wrong(
         fmt::format("what it leaves out would cost nothing: add \"base\" (one of {}) or numbers to \"inside\" and "

@@ -54,7 +54,17 @@ TEST(PlanJson, SaysWhatIsWrongAndWhere) {
   const std::string good = plan_to_json(test::plans_of(Algorithm::ring, test::flat(3))[1]);
   ASSERT_EQ(error_of(good), "no error");
   EXPECT_THAT(error_of(""), HasSubstr("not JSON"));
-  EXPECT_THAT(error_of("[1, 2"), HasSubstr("not JSON"));
+  EXPECT_THAT(error_of("[1,\n 2"), HasSubstr("this is not JSON: line 2, column 3"));
+  EXPECT_THAT(error_of("[NaN]"), HasSubstr("line 1, column 2"));
+  EXPECT_THAT(error_of("[1e400]"), AllOf(HasSubstr("line 1, column "), HasSubstr("too large")));
+  EXPECT_THAT(error_of("[" + replaced(good, "\"rank\":1", "\"rank\":1,\"rank\":1") + "]"),
+              HasSubstr("the field 'rank' is there twice, in [0]"));
+  EXPECT_THAT(error_of(replaced(good, "\"after\":[]", "\"after\":[],\"after\":[]")),
+              HasSubstr("'after' is there twice, in steps[0]"));
+  EXPECT_THAT(error_of(replaced(good, "\"steps\"", "\"stepz\":[],\"steps\"")),
+              HasSubstr("no use for: 'stepz'; did you mean 'steps'?"));
+  EXPECT_THAT(error_of(replaced(good, "\"after\":[]", "\"after\":[],\"to\":[]")),
+              AllOf(HasSubstr("step 0"), HasSubstr("no use for: 'to'")));
   EXPECT_THAT(error_of("[[]]"), HasSubstr("not an object"));
   EXPECT_THAT(error_of(good + '\0' + "junk"), HasSubstr("not JSON"));
   EXPECT_THAT(error_of(std::string(100000, '[')), HasSubstr("lists inside lists"));

@@ -66,7 +66,7 @@ LIBRARIES = {
     r"hwy/": "collectives/reduce",
     r"openssl/": "runtime/base",
     r"CLI/": "tools",
-    r"nlohmann/": ("tools", "runtime/startup/machine_file.cpp", "collectives/plan_json.cpp"),
+    r"nlohmann/": ("tools", "runtime/startup/machine_file.cpp", "collectives/json_text.cpp", "collectives/plan_json.cpp"),
     r"Eigen": "examples",
     r"cuda": "device/cuda",
     r"nanobind/": "bindings/python",

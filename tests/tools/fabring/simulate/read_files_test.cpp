@@ -49,6 +49,11 @@ TEST(MachineFile, ALongNameIsCutBetweenCharacters) {
 TEST(MachineFile, SaysWhatIsWrong) {
   const std::pair<std::string, const char*> cases[] = {
       {"{", "not JSON"},
+      {"{\n \"nics\": NaN}", "this is not JSON: line 2, column 10"},
+      {R"({"nics": 1e400})", "a number that is too large"},
+      {R"({"base": "10g", "nics": 2, "nics": 3})", "the field 'nics' is there twice"},
+      {R"({"base": "10g", "inside": {"send_ns": 1, "send_ns": 2}})", "'send_ns' is there twice, in inside"},
+      {R"({"base": "efa-400", "oversubscription_percent": 50, "nodes_per_leaf": 16})", "50 would do nothing"},
       {"[]", "object"},
       {R"({"nic": 4})", "did you mean 'nics'?"},
       {R"({"nics": 0})", "nics must be 1"},

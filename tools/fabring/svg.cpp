@@ -10,8 +10,9 @@
 namespace fabring::tools {
 namespace {
 
-constexpr std::array<std::string_view, 10> palette{"#1f5fa8", "#d1622b", "#2e8b57", "#8a3ffc", "#b8860b",
-                                                   "#c2185b", "#00838f", "#5d4037", "#56b4e9", "#9acd32"};
+constexpr std::array<std::string_view, curve_colours> palette{"#1f5fa8", "#d1622b", "#2e8b57", "#8a3ffc",
+                                                              "#b8860b", "#c2185b", "#00838f", "#5d4037",
+                                                              "#56b4e9", "#9acd32", "#111111", "#e8a0bf"};
 constexpr std::string_view grey = "#d9dde3";
 constexpr std::string_view dark = "#30363d";
 
@@ -48,6 +49,32 @@ std::string bytes_text(double value) {
   for (const auto& [unit, suffix] : {std::pair{1073741824.0, "G"}, {1048576.0, "M"}, {1024.0, "K"}})
     if (value >= unit) return fmt::format("{:g}{}", value / unit, suffix);
   return fmt::format("{:g}", value);
+}
+
+/// With three digits: what fits into a cell.
+std::string short_bytes(double value) {
+  for (const auto& [unit, suffix] : {std::pair{1073741824.0, "G"}, {1048576.0, "M"}, {1024.0, "K"}})
+    if (value >= unit) return fmt::format("{:.{}f}{}", value / unit, value / unit < 9.95 ? 1 : 0, suffix);
+  return fmt::format("{:.0f}", value);
+}
+
+/// Of a share of the darkest. A root, so that a little is seen beside a lot.
+std::string shade(double share) {
+  const double root = std::sqrt(share);
+  const auto mixed = [&](double light, double full) { return static_cast<int>(light + (full - light) * root); };
+  return fmt::format("#{:02x}{:02x}{:02x}", mixed(244, 18), mixed(246, 60), mixed(249, 120));
+}
+
+/// What the shades stand for.
+void draw_scale(Svg& svg, double middle, double y, double most) {
+  constexpr int steps = 40;
+  constexpr double step = 5, width = steps * step;
+  for (int i = 0; i < steps; ++i) {
+    const double root = (i + 0.5) / steps;
+    svg.rectangle(middle - width / 2 + i * step, y, step, 12, shade(root * root));
+  }
+  for (const double root : {0.0, 0.5, 1.0})
+    svg.text(middle + width * (root - 0.5), y + 26, short_bytes(most * root * root), Svg::Anchor::middle, 11);
 }
 
 /// From values to places on the paper.
@@ -257,13 +284,14 @@ std::string draw(const Chart& chart) {
 
 std::string draw(const std::string& title, const std::string& unit, const std::vector<Shades>& squares) {
   constexpr double side = 260, gap = 50, top = 90, least_width = 670;  // for the title
+  constexpr std::size_t most_with_values = 8, most_numbered = 16;      // nodes
   double most = 0;
   for (const Shades& each : squares)
     for (const auto& row : each.values)
       for (const double value : row) most = std::max(most, value);
   const double all = gap + (side + gap) * static_cast<double>(std::max<std::size_t>(squares.size(), 1));
   const double width = std::max(all, least_width);
-  Svg svg(width, top + side + 60);
+  Svg svg(width, top + side + 90);
   svg.text(width / 2, 26, title, Svg::Anchor::middle, 15);
   svg.text(width / 2, 46, fmt::format("from (row) to (column); darkest: {}", unit), Svg::Anchor::middle, 11);
   for (std::size_t i = 0; i < squares.size(); ++i) {
@@ -273,15 +301,21 @@ std::string draw(const std::string& title, const std::string& unit, const std::v
     for (std::size_t r = 0; r < rows.size(); ++r) {
       const double cell = side / static_cast<double>(rows.size());
       for (std::size_t c = 0; c < rows[r].size(); ++c) {
-        // A root, so that a little is seen beside a lot.
-        const double share = most > 0 ? std::sqrt(rows[r][c] / most) : 0;
-        const auto mixed = [&](double light, double full) { return static_cast<int>(light + (full - light) * share); };
-        svg.rectangle(left + cell * static_cast<double>(c), top + cell * static_cast<double>(r), cell, cell,
-                      fmt::format("#{:02x}{:02x}{:02x}", mixed(244, 18), mixed(246, 60), mixed(249, 120)));
+        const double share = most > 0 ? rows[r][c] / most : 0;
+        const double x = left + cell * static_cast<double>(c), y = top + cell * static_cast<double>(r);
+        svg.rectangle(x, y, cell, cell, shade(share));
+        if (rows.size() <= most_with_values && rows[r][c] > 0)
+          svg.text_in(share > 0.25 ? "#ffffff" : dark, x + cell / 2, y + cell / 2 + 3, short_bytes(rows[r][c]),
+                      Svg::Anchor::middle, 9);
       }
+      if (r % (rows.size() <= most_numbered ? 1 : 8) != 0) continue;
+      const double at = cell * (static_cast<double>(r) + 0.5);
+      svg.text(left - 5, top + at + 3, fmt::format("{}", r), Svg::Anchor::end, 9);
+      svg.text(left + at, top + side + 12, fmt::format("{}", r), Svg::Anchor::middle, 9);
     }
-    svg.text(left + side / 2, top + side + 20, "node", Svg::Anchor::middle, 11);
+    svg.text(left + side / 2, top + side + 28, "node", Svg::Anchor::middle, 11);
   }
+  draw_scale(svg, width / 2, top + side + 46, most);
   return std::move(svg).finish();
 }
 

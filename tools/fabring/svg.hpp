@@ -2,6 +2,7 @@
 // Small SVG pictures: shapes, a chart of curves on logarithmic or linear axes, and a grid of shades. Plain text, light
 // background, no scripts, so that they show up in a README and in a browser alike.
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -50,8 +51,10 @@ struct Chart {
   std::string circles = {}, squares = {};  ///< what they stand for; said where there are any
 };
 std::string draw(const Chart& chart);
+/// So many curves have a colour of their own; those after them are dashed, by which a single point is not told apart.
+inline constexpr std::size_t curve_colours = 12;
 
-/// A square of shades for each matrix, side by side; the darkest is the largest value of all of them.
+/// A square of shades for each matrix of bytes, side by side; the darkest is the largest value of all of them.
 struct Shades {
   std::string title;
   std::vector<std::vector<double>> values;  ///< rows of equal length

@@ -14,13 +14,14 @@ using namespace tools;
 
 TEST(Svg, TellsManyCurvesApart) {
   Chart chart;
-  for (int i = 0; i < 12; ++i) chart.curves.push_back({"curve", {{1, 1}, {2, 2.0 + i}}});
+  for (std::size_t i = 0; i < curve_colours + 2; ++i)
+    chart.curves.push_back({"curve", {{1, 1}, {2, 2.0 + static_cast<double>(i)}}});
   std::istringstream text(draw(chart));
   std::set<std::string> strokes;
   for (std::string line; std::getline(text, line);)
     if (const auto at = line.find("stroke="); line.starts_with("<polyline") && line.find(" fill=\"none\"") < at)
       strokes.insert(line.substr(at));
-  EXPECT_EQ(strokes.size(), 12u);
+  EXPECT_EQ(strokes.size(), curve_colours + 2);
 }
 
 TEST(Svg, LeavesOutWhatHasNoPlaceOnAnAxis) {
@@ -50,6 +51,17 @@ TEST(Svg, DrawsTheMarkerOfEachPoint) {
 TEST(Svg, OneSquareIsWideEnoughForTheTitle) {
   EXPECT_THAT(draw("title", "unit", {{"ring", {{1}}}}),
               HasSubstr("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"670\""));
+}
+
+TEST(Svg, SquaresHaveNumbersValuesAndAScale) {
+  const std::string few = draw("title", "unit", {{"ring", {{0, 2097152}, {524288, 0}}}});
+  for (const char* text : {">2.0M<", ">512K<", ">0<", ">1<"}) EXPECT_THAT(few, HasSubstr(text));
+  const std::vector<std::vector<double>> many(20, std::vector<double>(20, 4096));
+  const std::string shown = draw("title", "unit", {{"ring", many}});
+  EXPECT_THAT(shown, testing::AllOf(HasSubstr(">16<"), testing::Not(HasSubstr(">15<")), HasSubstr(">4.0K<")));
+  std::size_t values = 0;
+  for (auto at = shown.find(">4.0K<"); at != std::string::npos; at = shown.find(">4.0K<", at + 1)) ++values;
+  EXPECT_EQ(values, 1u) << "at the scale's end: cells of many nodes are too small";
 }
 
 TEST(Svg, WritesTextThatIsNoMarkup) {

@@ -166,7 +166,7 @@ Report bench_report(const BenchRun& run, const BenchCards& cards, int ranks, con
   report.findings.insert(report.findings.end(), cards.unmeasured.begin(), cards.unmeasured.end());
   if (!run.status.ok()) report.findings.insert(report.findings.begin(), stopped(run.status, true));
   report.complete = run.status.ok() && run.rounds_done == run.rounds;
-  report.picture = matrix_text(run.matrix);
+  report.picture = matrix_text(run.matrix) + latency_text(run.matrix);
   for (const CardMatrix& one : cards.measured)
     if (!one.matrix.GBps.empty())
       report.picture += fmt::format("\n{} alone ({}):\n{}", one.card, one.network, matrix_text(one.matrix));
@@ -233,6 +233,8 @@ int run(const BenchOptions& options, const Session& session) {
     return wrong_usage("doctor bench", picture.message());
   if (options.ranks == 0) return measure(options);
   if (options.ranks == 1) return wrong_usage("doctor bench", "-n 1: one rank has nobody to measure with");
+  if (const Status settings = check_settings_of_ranks(options.ranks); !settings.ok())
+    return could_not_run("doctor bench", settings);
   // Rank 0 writes them; found out here, no rank waits for one that could not.
   Status files = Output::check(options.report.output);
   if (files.ok()) files = Output::check(options.svg, "--svg");

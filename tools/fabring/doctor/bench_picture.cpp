@@ -22,19 +22,22 @@ std::string shortened(const std::string& name) {
   return name.size() <= most ? name : name.substr(0, half) + "..." + name.substr(name.size() - half);
 }
 
-}  // namespace
+// Never in powers of ten, as "{:.3g}" has 1234.
+std::string three_digits(double value) {
+  return value < 999.5 ? fmt::format("{:.3g}", value) : fmt::format("{:.0f}", value);
+}
 
-std::string matrix_text(const BenchMatrix& matrix, std::size_t most) {
+std::string table_of(const BenchMatrix& matrix, const Rates& values, const char* what, std::size_t most) {
   const std::size_t players = matrix.names.size();
   if (players > most) return {};
   const auto cell = [&](std::size_t from, std::size_t to) -> std::string {
     if (from == to) return "-";
-    return matrix.GBps[from][to] <= 0 ? "?" : fmt::format("{:.3g}", matrix.GBps[from][to]);
+    return values[from][to] <= 0 ? "?" : three_digits(values[from][to]);
   };
   std::size_t width = 6;  // a slow link has more digits: 0.0123
   for (std::size_t from = 0; from < players; ++from)
     for (std::size_t to = 0; to < players; ++to) width = std::max(width, cell(from, to).size() + 1);
-  std::string text = "GB/s, from the row to the column\n      ";
+  std::string text = fmt::format("{}\n      ", what);
   for (std::size_t to = 0; to < players; ++to) text += fmt::format("{:>{}}", to, width);
   text += "\n";
   for (std::size_t from = 0; from < players; ++from) {
@@ -43,6 +46,16 @@ std::string matrix_text(const BenchMatrix& matrix, std::size_t most) {
     text += "   " + matrix.names[from] + "\n";
   }
   return text;
+}
+
+}  // namespace
+
+std::string matrix_text(const BenchMatrix& matrix, std::size_t most) {
+  return table_of(matrix, matrix.GBps, "GB/s, from the row to the column", most);
+}
+
+std::string latency_text(const BenchMatrix& matrix, std::size_t most) {
+  return table_of(matrix, matrix.latency_us, "us one way", most);
 }
 
 std::string heat_map(const BenchMatrix& matrix, const std::string& title) {
@@ -56,12 +69,10 @@ std::string heat_map(const BenchMatrix& matrix, const std::string& title) {
   const double side = cell * static_cast<double>(players);
   Svg svg(2 * (margin + side) + gap + 20, top + side + 30);
   svg.text(10, 24, title, Svg::Anchor::start, 16);
-  double highest = 0, lowest = 0;
+  double highest = 0;
   for (std::size_t a = 0; a < players; ++a)
-    for (std::size_t b = 0; b < players; ++b) {
-      highest = std::max(highest, matrix.GBps[a][b]);
-      if (const double us = matrix.latency_us[a][b]; us > 0) lowest = lowest <= 0 ? us : std::min(lowest, us);
-    }
+    for (std::size_t b = 0; b < players; ++b) highest = std::max(highest, matrix.GBps[a][b]);
+  const Rates excess = latency_excess(matrix);
   const auto draw = [&](double left, const char* what, const auto& share, const auto& label) {
     svg.text(left + margin, top - 22, what, Svg::Anchor::start, 13);
     for (std::size_t a = 0; a < players; ++a) {
@@ -84,13 +95,12 @@ std::string heat_map(const BenchMatrix& matrix, const std::string& title) {
       0, "GB/s, from the row to the column; red is slow",
       [&](std::size_t a, std::size_t b) { return highest > 0 ? matrix.GBps[a][b] / highest : 0; },
       [&](std::size_t a, std::size_t b) {
-        return matrix.GBps[a][b] > 0 ? fmt::format("{:.3g}", matrix.GBps[a][b]) : std::string();
+        return matrix.GBps[a][b] > 0 ? three_digits(matrix.GBps[a][b]) : std::string();
       });
   draw(
-      margin + side + gap, "us one way; red is slow",
-      [&](std::size_t a, std::size_t b) { return matrix.latency_us[a][b] > 0 ? lowest / matrix.latency_us[a][b] : 0; },
+      margin + side + gap, "us one way; red is slow", [&](std::size_t a, std::size_t b) { return 1 - excess[a][b]; },
       [&](std::size_t a, std::size_t b) {
-        return matrix.latency_us[a][b] > 0 ? fmt::format("{:.0f}", matrix.latency_us[a][b]) : std::string();
+        return matrix.latency_us[a][b] > 0 ? three_digits(matrix.latency_us[a][b]) : std::string();
       });
   return std::move(svg).finish();
 }

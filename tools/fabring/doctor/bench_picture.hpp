@@ -9,8 +9,11 @@ namespace fabring::tools {
 
 /// A table of GB/s for people; above `most` players, nothing.
 std::string matrix_text(const BenchMatrix& matrix, std::size_t most = 12);
+/// One of microseconds, likewise.
+std::string latency_text(const BenchMatrix& matrix, std::size_t most = 12);
 
-/// Two heat maps beside each other: bandwidth and latency. What was not measured is blank; red is slow.
+/// Two heat maps beside each other: bandwidth and latency. What was not measured is blank; red is slow, of
+/// latencies what judge() calls so.
 std::string heat_map(const BenchMatrix& matrix, const std::string& title);
 
 }  // namespace fabring::tools

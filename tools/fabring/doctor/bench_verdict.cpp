@@ -330,6 +330,18 @@ bool is_confirmed(const BenchMatrix& matrix, std::size_t a, std::size_t b) {
 
 Findings judge(const BenchMatrix& matrix) { return BenchJudge(matrix).findings(); }
 
+Rates latency_excess(const BenchMatrix& matrix) {
+  const double usual = usual_latency(matrix);
+  Rates excess(matrix.names.size(), std::vector<double>(matrix.names.size()));
+  if (usual <= 0) return excess;
+  for (std::size_t a = 0; a < excess.size(); ++a)
+    for (std::size_t b = 0; b < excess.size(); ++b) {
+      const double more = matrix.latency_us[a][b] - usual;  // both limits of is_slow(): the nearer one counts
+      excess[a][b] = std::max(0.0, std::min(more / ((latency_factor - 1) * usual), more / latency_floor_us));
+    }
+  return excess;
+}
+
 void add_round(BenchMatrix& matrix, Rates round) {
   for (std::size_t from = 0; from < round.size(); ++from)
     for (std::size_t to = 0; to < round.size(); ++to)

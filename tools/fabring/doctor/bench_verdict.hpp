@@ -30,6 +30,10 @@ struct BenchMatrix {
 
 Findings judge(const BenchMatrix& matrix);
 
+/// How much the latency of each pair stands out from what is usual: 0 where it does not, from 1 on it is worth a
+/// finding. Of few pairs nothing is usual.
+Rates latency_excess(const BenchMatrix& matrix);
+
 /// A further round: kept, and what is better than before counts.
 void add_round(BenchMatrix& matrix, Rates round);
 

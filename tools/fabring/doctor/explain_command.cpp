@@ -105,6 +105,48 @@ Answer about_log(std::istream& log, const std::string& name) {
   return answer;
 }
 
+bool is_file(const std::string& word) {
+  std::error_code error;
+  return std::filesystem::is_regular_file(word, error);
+}
+
+/// Each word by itself, where every one is a code or a log; else they are one message.
+std::vector<std::string> asked_about(const ExplainOptions& options) {
+  std::vector<std::string> asked;
+  std::string message;
+  for (const std::string& word : options.words) {  // name_the_part_of_doctor() may have put a blank before it
+    asked.push_back(word.substr(std::min(word.find_first_not_of(' '), word.size())));
+    message += (message.empty() ? "" : " ") + asked.back();
+  }
+  const auto stands_alone = [](const std::string& word) {
+    return is_file(word) || !explain_code(word).empty() || !errno_text(word).empty();
+  };
+  if (!std::ranges::all_of(asked, stands_alone)) asked = {message};
+  return asked;
+}
+
+/// What `what` is: a log, stdin, a code or a message. Errors: what is not known, or cannot be read.
+Result<Answer> answer_to(const std::string& what) {
+  std::error_code error;
+  const bool is_log = what == "-" || std::filesystem::exists(what, error);
+  const auto unknown = [](std::string why) { return Status(ErrorCode::unavailable, std::move(why)); };
+  Answer answer;
+  if (what == "-") {
+    std::ios::sync_with_stdio(false);  // else it comes byte by byte
+    answer = about_log(std::cin, "stdin");
+  } else if (is_log) {
+    std::ifstream log(what, std::ios::binary);
+    if (!log || std::filesystem::is_directory(what, error)) return unknown(what + " cannot be read as a log");
+    answer = about_log(log, what);
+  } else {
+    answer = about_code(what);
+  }
+  if (answer.known) return answer;
+  return unknown(
+      is_log ? fmt::format("{}: no line of it is known to doctor", what == "-" ? "stdin" : what)
+             : fmt::format("'{}' is no file, and no code or message that is known here{}", what, nearest_code(what)));
+}
+
 int run(const ExplainOptions& options) {
   if (options.words.empty())
     return wrong_usage(
@@ -114,33 +156,25 @@ int run(const ExplainOptions& options) {
   Output out;
   Status status = out.open(options.output);
   if (!status.ok()) return could_not_run("doctor explain", status);
-  std::string what;
-  for (const std::string& word : options.words)  // name_the_part_of_doctor() may have put a blank before it
-    what += (what.empty() ? "" : " ") + word.substr(std::min(word.find_first_not_of(' '), word.size()));
   Answer answer;
-  std::error_code error;
-  const bool is_log = what == "-" || std::filesystem::exists(what, error);
-  if (what == "-") {
-    std::ios::sync_with_stdio(false);  // else it comes byte by byte
-    answer = about_log(std::cin, "stdin");
-  } else if (is_log) {
-    std::ifstream log(what, std::ios::binary);
-    if (!log || std::filesystem::is_directory(what, error))
-      return could_not_run("doctor explain", what + " cannot be read as a log");
-    answer = about_log(log, what);
-  } else {
-    answer = about_code(what);
+  Status unknown;
+  for (const std::string& what : asked_about(options)) {
+    const auto one = answer_to(what);
+    if (!one) {
+      complain("doctor explain", one.error().message());
+      unknown = one.error();
+      continue;
+    }
+    answer.known = true;
+    answer.text += one->text;
+    answer.json.insert(answer.json.end(), one->json.begin(), one->json.end());
   }
-  if (!answer.known && is_log)
-    return could_not_run("doctor explain",
-                         fmt::format("{}: no line of it is known to doctor", what == "-" ? "stdin" : what));
-  if (!answer.known)
-    return could_not_run("doctor explain", fmt::format("'{}' is no file, and no code or message that is known here{}",
-                                                       what, nearest_code(what)));
+  if (!answer.known) return exit_could_not_run;
   out.write(options.json ? answer.json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n"
                          : answer.text);
   status = out.finish();
-  return status.ok() ? exit_fine : could_not_run("doctor explain", status);
+  if (!status.ok()) return could_not_run("doctor explain", status);
+  return unknown.ok() ? exit_fine : exit_could_not_run;
 }
 
 }  // namespace
@@ -149,12 +183,14 @@ void add_doctor_explain(CLI::App& doctor, Session& session) {
   auto options = std::make_shared<ExplainOptions>();
   CLI::App* command = doctor.add_subcommand("explain", "An error code, a message or a log, in causes and remedies");
   command
-      ->add_option("what", options->words,
-                   "A code (4126, FI_ENODATA, peer_lost, ncclRemoteError), a message, or a log file; - is stdin")
+      ->add_option(
+          "what", options->words,
+          "A code (4126, FI_ENODATA, peer_lost, ncclRemoteError) or several, a message, or log files; - is stdin")
       ->type_name("CODE|LOGFILE");
   add_common_options(*command, *options,
                      {.json = "As a JSON array", .explain = "Causes and remedies, which are printed without it too"});
-  command->footer("Exit code 3: nothing is known about it.\nExample: fabring doctor explain 4126");
+  command->footer(
+      "Exit code 3: nothing is known about it, or about one of them.\nExample: fabring doctor explain 4126");
   command->callback([options, &session] {
     session.exit_code = run_within(options->timeout_s, "doctor explain", [&] { return run(*options); });
   });

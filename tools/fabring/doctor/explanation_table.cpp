@@ -336,7 +336,11 @@ constexpr Explanation all_explanations[] = {
      "A data loader's process was killed.",
      "/dev/shm is too small (Bus error)\nthe kernel killed it for memory (Killed)",
      "a larger /dev/shm: docker run --shm-size=8g; fewer workers"},
-    // The system.
+    // How a job ends, and the system.
+    {"Fabring", "124", "exit code 124|exit code:+124|status 124",
+     "The time of a job was up: of fabring run --timeout, or of the system's timeout command.",
+     "a rank hangs\nthe job takes longer than it was given",
+     "fabring doctor hang while such a job runs: it says who waits for whom\na longer --timeout"},
     {"system", "SIGBUS 135 -7", "bus error", "A mapped file had no room behind it: nearly always /dev/shm.",
      "/dev/shm is full", "docker run --shm-size=8g; df /dev/shm"},
     {"system", "SIGKILL 137 -9",

@@ -107,13 +107,19 @@ class NetCheck {
         status = call_all(calls, probe, fabric, exchange, called, found);
         for (Probe& one : found) tell_way(facts, calls, one);
       } else {
-        status = doors.error();
+        status = late(doors.error(), "said who is to call whom");
       }
       if (status.ok()) status = exchange.put(fmt::format("net/found/{}", config_.rank), encode(found));
     }
     if (config_.rank != 0) return wait_for_verdict(exchange, end, status);
     if (status.ok()) status = gather_probes(exchange, picture_, called + (end - called) / 2);
     return judge_all(exchange, status);
+  }
+
+  // What is missing, and not under which name it would have come.
+  static Status late(const Status& why, std::string_view what) {
+    if (why.code() != ErrorCode::timeout) return why;
+    return {ErrorCode::timeout, fmt::format("rank 0 has not {} in time: give more with --timeout", what)};
   }
 
   Status call_all(const NetCalls& calls, NetProbe& probe, FabricProbe& fabric, BlobExchange& exchange,
@@ -204,7 +210,7 @@ class NetCheck {
     if (verdict && verdict->size() == 1 && (*verdict)[0] >= '0' && (*verdict)[0] <= '3') return (*verdict)[0] - '0';
     const Status why = !status.ok() ? status
                        : verdict    ? Status(ErrorCode::mismatch, "rank 0 sent no verdict")
-                                    : verdict.error();
+                                    : late(verdict.error(), "told its verdict");
     const std::string text = fmt::format("rank {}: {}", config_.rank, why.message());
     if (why.code() != ErrorCode::peer_lost) return could_not_run("doctor net", text);
     complain("doctor net", text);  // a critical finding of rank 0's, which has no way left to say so
@@ -242,12 +248,14 @@ class NetCheck {
   NetPicture picture_;
 };
 
+int no_rank_starts(const Status& why) {
+  complain("doctor net", why.message() + "; no rank starts with it");
+  return exit_wrong;
+}
+
 int check(const NetOptions& options) {
   auto resolved = resolve_config(process_environment(), launch_facts());
-  if (!resolved) {
-    complain("doctor net", resolved.error().message() + "; no rank starts with it");
-    return exit_wrong;
-  }
+  if (!resolved) return no_rank_starts(resolved.error());
   if (!resolved->launch.ok())
     return could_not_run("doctor net", resolved->launch.message() + "; or start ranks on this host with -n N");
   Config& config = resolved->config;
@@ -258,6 +266,7 @@ int check(const NetOptions& options) {
 int run(const NetOptions& options, const Session& session) {
   if (options.ranks == 0) return check(options);
   if (options.ranks == 1) return wrong_usage("doctor net", "-n 1: one rank has nobody to reach");
+  if (const Status settings = check_settings_of_ranks(options.ranks); !settings.ok()) return no_rank_starts(settings);
   // Rank 0 writes it; found out here, no rank waits for one that could not.
   if (const Status file = Output::check(options.report.output); !file.ok()) return could_not_run("doctor net", file);
   auto code = run_own_ranks(session.arguments, options.ranks, "doctor net");

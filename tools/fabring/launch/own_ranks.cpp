@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "runtime/base/named_thread.hpp"
+#include "runtime/bootstrap/environment_config.hpp"
 #include "tools/fabring/command.hpp"
 #include "tools/fabring/common_options.hpp"
 #include "tools/fabring/launch/local_job.hpp"
@@ -27,6 +28,14 @@ void tell_of_the_environment(const std::string& name, const Environment& environ
 }
 
 }  // namespace
+
+Status check_settings_of_ranks(int ranks) {
+  Environment environment = process_environment();
+  constexpr int any_port = 1;  // the real one is reserved when they start
+  set_place({0, 0, ranks, "127.0.0.1", any_port, random_job_id()}, environment);
+  const auto resolved = resolve_config(environment, LaunchFacts{});
+  return resolved ? resolved->launch : resolved.error();
+}
 
 Result<int> run_own_ranks(const std::vector<std::string>& arguments, int ranks, const std::string& name, int nodes) {
   std::string self(4096, '\0');

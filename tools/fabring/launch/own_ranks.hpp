@@ -11,6 +11,10 @@
 
 namespace fabring::tools {
 
+/// Would ranks that are started here take the settings of this environment? Asked before they start, it is answered
+/// once and not by each of them. Errors: as resolve_config().
+Status check_settings_of_ranks(int ranks);
+
 /// `arguments` as typed, `name` for messages; `nodes`: on how many the ranks pretend to be (--split-nodes). The exit
 /// code of the job. Errors: unavailable.
 Result<int> run_own_ranks(const std::vector<std::string>& arguments, int ranks, const std::string& name, int nodes = 1);

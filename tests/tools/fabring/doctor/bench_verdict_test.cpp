@@ -198,6 +198,26 @@ TEST(BenchPicture, SlowLinksHaveAColumnOfTheirOwnToo) {
   EXPECT_THAT(matrix_text(matrix), HasSubstr(" 0.0123 0.00456 "));
 }
 
+// How green a cell with this text is, of 255: red ones are not.
+int green_of(const std::string& svg, const std::string& text) {
+  const std::size_t cell = svg.rfind("<rect", svg.find(">" + text + "<"));
+  return std::stoi(svg.substr(svg.find("fill=\"#", cell) + 9, 2), nullptr, 16);
+}
+
+// 6 us beside 2 were red, and printed as if nothing were between whole ones.
+TEST(BenchPicture, LatenciesAreRedWhereTheVerdictCallsThemSlow) {
+  BenchMatrix matrix = even(4);
+  for (auto& row : matrix.latency_us) row.assign(4, 2.17);
+  const auto drawn = [&](double us) {
+    matrix.latency_us[0][1] = matrix.latency_us[1][0] = us;
+    return heat_map(matrix, "a title");
+  };
+  EXPECT_GT(green_of(drawn(6.44), "6.44"), 200);
+  EXPECT_GT(green_of(drawn(6.44), "2.17"), 200);
+  EXPECT_LT(green_of(drawn(1234), "1234"), 100);
+  EXPECT_THAT(latency_text(matrix), testing::AllOf(HasSubstr("us one way"), HasSubstr("1234"), HasSubstr("2.17")));
+}
+
 TEST(BenchPicture, LongNamesStandBesideTheCellsWithBothEnds) {
   BenchMatrix matrix = even(4);
   for (std::string& name : matrix.names)

@@ -124,6 +124,12 @@ TEST(DoctorCommand, ALogIsExplainedFromAFileAndFromStdin) {
   EXPECT_THAT(unreadable.err, HasSubstr("/proc/self/mem: reading it failed before its end"));
 }
 
+TEST(DoctorCommand, RanksWithoutTimeSayWhatTheyMiss) {
+  const auto result = run({"doctor", "net", "-n", "8", "--timeout", "1ms"});  // so many are late
+  EXPECT_NE(result.code, 0);
+  EXPECT_THAT(result.out + result.err, testing::Not(HasSubstr("net/")));
+}
+
 TEST(DoctorCommand, TimeThatRunsOutIsNotFine) {
   const auto result = run({"doctor", "host", "--json", "--timeout", "0.001"});  // libfabric alone takes longer
   const auto json = nlohmann::ordered_json::parse(result.out);
@@ -143,6 +149,11 @@ TEST(DoctorCommand, ExplainsCodesMessagesAndLogs) {
   EXPECT_THAT(brackets.out, testing::StartsWith("[rank 3, too many open files] (system)")) << brackets.err;
   const auto log = run({"doctor", "explain", "-", "--json"}, {}, "x\nncclRemoteError\n");
   EXPECT_EQ(nlohmann::ordered_json::parse(log.out)[0]["line"], 2);
+  const auto two = run({"doctor", "explain", "FI_ENODATA", "peer_lost"});
+  EXPECT_EQ(two.code, 0) << two.err;
+  EXPECT_THAT(two.out, testing::AllOf(HasSubstr("FI_ENODATA ("), HasSubstr("peer_lost (")));
+  for (const char* time_was_up : {"124", "exit code 124"})
+    EXPECT_THAT(run({"doctor", "explain", time_was_up}).out, HasSubstr("fabring run --timeout")) << time_was_up;
   const auto unknown = run({"doctor", "explain", "peer_lots"});
   EXPECT_EQ(unknown.code, 3);
   EXPECT_THAT(unknown.err, HasSubstr("did you mean 'peer_lost'?"));

@@ -124,6 +124,7 @@ int run(int argc, char** argv) {
   add_agent(app, session);
   add_strict(app, session);
   app.footer(
+      "Of an option that is given twice the last counts, as where a script adds to what it was given.\n"
       "Exit codes: 0 fine, 1 wrong results or a critical finding, 2 usage, 3 could not run.\n"
       "Example: fabring run -n 4 -- ./my_program");
   name_the_part_of_doctor(session.arguments, session.command, app);

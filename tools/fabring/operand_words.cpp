@@ -71,11 +71,14 @@ Result<Config> read_as_setting(std::string_view setting, std::string_view option
 
 Result<Machine> read_priced_machine(const std::string& text) {
   auto machine = read_machine(text, "--machine");
+  if (machine) return machine;
+  const auto file = read_whole_file(text, 1);
+  // A file that describes no machine is no mistake of the command line.
+  if (file || file.error().code() != ErrorCode::unavailable)
+    return Status(ErrorCode::unavailable, machine.error().message());
   // Without either it is more likely a name that was mistyped.
   const bool is_path = text.find('/') != std::string::npos || text.ends_with(".json");
-  if (machine || !is_path) return machine;
-  const auto file = read_whole_file(text, 1);
-  if (file || file.error().code() != ErrorCode::unavailable) return machine;
+  if (!is_path) return machine;
   return Status(ErrorCode::unavailable, fmt::format("--machine {}: {}", text, file.error().message()));
 }
 

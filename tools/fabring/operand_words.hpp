@@ -28,7 +28,8 @@ Result<ReduceOp> read_operation(std::string_view text);
 /// The value of `option` as the setting reads it, in its field. Errors: the setting's, behind the option.
 Result<Config> read_as_setting(std::string_view setting, std::string_view option, std::string_view text);
 
-/// The value of --machine: a name or a file. Errors: unavailable, a file that cannot be read; else invalid_argument.
+/// The value of --machine: a name or a file. Errors: unavailable, a file that cannot be read or
+/// describes no machine; else invalid_argument.
 Result<Machine> read_priced_machine(const std::string& text);
 
 /// --algorithm names one that the collective does not have.

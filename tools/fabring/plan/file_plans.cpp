@@ -20,10 +20,7 @@ Result<FilePlans> load_proved_plans(const std::string& path) {
   if (text->empty()) return Status(ErrorCode::unavailable, "is empty");
   loaded->text = std::move(*text);
   auto proved = prove_plan_text(loaded->text);
-  if (!proved) {
-    const bool wrong = proved.error().code() == ErrorCode::invalid_argument;  // the file is, not the command
-    return Status(wrong ? ErrorCode::mismatch : proved.error().code(), proved.error().message());
-  }
+  if (!proved) return proved.error();
   loaded->plans = std::move(proved->plans);
   loaded->proof = std::move(proved->proof);
   return loaded;

@@ -83,7 +83,10 @@ Status read_operands(const PlanOptions& options, World& world) {
   world.type = *type;
   world.op = *op;
   auto count = parse_size(options.count.empty() ? "1M" : options.count);
-  if (!count) return count.error().with_prefix("--count: ");
+  if (!count)
+    return wrong_argument(fmt::format(
+        "--count: '{}' is not a number of elements, 9000000000000000 at most: write 1000, 64K or 1M (K is 1024)",
+        options.count));
   world.count = static_cast<std::size_t>(*count);
   return {};
 }
@@ -107,6 +110,8 @@ Status check_operands(const World& world) {
   return {};
 }
 
+constexpr std::string_view no_elements = "a barrier has no elements: leave out --count";
+
 /// Plans that are made here.
 Result<World> make_world(const PlanOptions& options) {
   World world;
@@ -122,6 +127,7 @@ Result<World> make_world(const PlanOptions& options) {
         fmt::format("{} {}: there are {} ranks, 0 to {}", option, rank, world.ranks(), world.ranks() - 1));
   }
   if (options.root != 0 && !has_root(*collective)) return wrong_argument(options.collective + " has no --root");
+  if (!options.count.empty() && *collective == Collective::barrier) return wrong_argument(std::string(no_elements));
   if (Status status = read_operands(options, world); !status) return status;
   if (*collective == Collective::barrier) world.count = 0;  // it has no elements
   const auto machine = read_priced_machine(options.machine);
@@ -140,7 +146,7 @@ Result<World> make_world(const PlanOptions& options) {
     if (steps > simulation::most_world_steps)
       return Status(ErrorCode::unsupported,
                     fmt::format("the plans of {} ranks by {} have more than {} steps, which is more than is held at "
-                                "once; take fewer ranks or an algorithm with fewer rounds",
+                                "once; take fewer ranks or an algorithm with fewer messages",
                                 world.ranks(), name(choice->algorithm), simulation::most_world_steps));
     world.plans.push_back(std::move(*plan));
   }
@@ -172,7 +178,7 @@ Status check_wishes(const PlanOptions& options, const World& world) {
   return {};
 }
 
-/// Plans from a file. Errors: mismatch, if there is something wrong with the plans.
+/// Plans from a file. Errors: unavailable, if it holds none that could be proved.
 Result<World> load_world(const PlanOptions& options) {
   World world;
   if (Status status = read_operands(options, world); !status) return status;
@@ -181,11 +187,11 @@ Result<World> load_world(const PlanOptions& options) {
   if (text->empty()) return Status(ErrorCode::unavailable, fmt::format("--load {}: is empty", options.load));
   auto plans = plans_from_json(*text);
   if (!plans)
-    return Status(ErrorCode::mismatch,
+    return Status(ErrorCode::unavailable,
                   fmt::format("--load {}: {} (`fabring plan COLLECTIVE -n N --json` writes such a file)", options.load,
                               plans.error().message()));
   if (plans->empty())
-    return Status(ErrorCode::mismatch, fmt::format("--load {}: there are no plans in it", options.load));
+    return Status(ErrorCode::unavailable, fmt::format("--load {}: there are no plans in it", options.load));
   world.plans = std::move(*plans);
   world.node_of.assign(world.plans.size(), 0);
   FABRING_TRY(check_wishes(options, world));
@@ -202,6 +208,7 @@ Result<World> load_world(const PlanOptions& options) {
   }
   FABRING_TRY(check_operands(world));
   const Collective collective = world.plans[0].collective;
+  if (collective == Collective::barrier && !options.count.empty()) return wrong_argument(std::string(no_elements));
   if (collective == Collective::barrier) world.count = 0;
   world.title =
       fmt::format("{} from {}, {}{}{}\n", name(collective), options.load, counted(world.plans.size(), "plan"),
@@ -338,8 +345,9 @@ void add_plan(CLI::App& app, Session& session) {
                      {.json = "Write the plans of all ranks as JSON, with --check the proof",
                       .explain = "Also the prices of all algorithms, and why one is chosen"});
   command->footer(
-      "Exit codes: 1 the plans are wrong (the proof says where), 3 could not run, or too much to prove or to do in "
-      "time.\n"
+      "Exit codes: 1 the plans are wrong (the proof says where), 3 could not run (a file holds no plans), or too much "
+      "to\n"
+      "prove or to do in time.\n"
       "Example: fabring plan allreduce --nodes 2,2 --algorithm hierarchical --rank 0");
   command->callback([options, &session] {
     session.exit_code = run_within(options->timeout_s, "plan", [&] { return run(*options, session); });

@@ -190,6 +190,15 @@ TEST_F(PerfPlan, AWrongPlanIsRefusedWithItsStep) {
   text.replace(at, 22, "\"from\":[\"scratch\",0,7]");
   const auto broken = perf({"allreduce", "-n", "3", "--plan", file(text)});
   EXPECT_EQ(broken.code, 3);
+  EXPECT_THAT(broken.err, AllOf(HasSubstr("invalid_argument"), testing::Not(HasSubstr("mismatch"))));
+  // What is no plan at all says so alike to who would run it and to who would look at it.
+  for (const std::string& none : {std::string("[{\"format\": "), std::string("\n{\"rank\": NaN}"), std::string("[]")}) {
+    const std::string path = file(none);
+    const auto looked = run({"plan", "--load", path});
+    const auto started = perf({"allreduce", "-n", "3", "--plan", path});
+    EXPECT_EQ(looked.code, 3) << none << looked.err;
+    EXPECT_EQ(started.code, 3) << none << started.err;
+  }
   EXPECT_THAT(broken.err, AllOf(HasSubstr("step "), HasSubstr("there is no scratch 7")));
 }
 

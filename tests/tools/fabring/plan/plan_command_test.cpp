@@ -149,6 +149,15 @@ TEST(Plan, WritesJsonThatItLoadsAndProvesAgain) {
   std::remove(file.c_str());
 }
 
+TEST(Plan, OfTooFewRanksSayWhatIsMissing) {
+  const std::string file = testing::TempDir() + "one_of_two_" + std::to_string(::getpid()) + ".json";
+  std::ofstream(file) << plan_to_json(*make_plan({Algorithm::ring, 0, {0, 0}}));
+  const auto result = run({"plan", "--load", file, "--check"});
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.err, HasSubstr("is one of 2 ranks, which need a plan each, but there is 1"));
+  std::remove(file.c_str());
+}
+
 // They are right for 2^20 elements, the usual count.
 TEST(Plan, OfAFileAreProvedAtManyCounts) {
   const std::string file = testing::TempDir() + "halves_" + std::to_string(::getpid()) + ".json";
@@ -186,7 +195,7 @@ TEST(Plan, WrongOptionsBesideGoodPlansAreWrongUse) {
   EXPECT_EQ(run({"plan", "allruduce", "--load", file}).code, 2);
   EXPECT_EQ(run({"plan", "broadcast", "--load", file}).code, 2);
   std::ofstream(file) << "[]";
-  EXPECT_EQ(run({"plan", "--load", file}).code, 1);
+  EXPECT_EQ(run({"plan", "--load", file}).code, 3) << "there is nothing to call wrong";
   std::remove(file.c_str());
 }
 
@@ -225,8 +234,8 @@ TEST(Plan, OfAFileAreProvedForTheOperationThatTheyAreOf) {
 TEST(Plan, MoreStepsThanMemoryIsForAreRefused) {
   const auto result = run({"plan", "allreduce", "-n", "4096", "--algorithm", "ring", "--check"});
   EXPECT_EQ(result.code, 3);
-  EXPECT_THAT(result.err,
-              testing::AllOf(HasSubstr("4096 ranks by ring"), HasSubstr("steps"), HasSubstr("fewer ranks")));
+  EXPECT_THAT(result.err, testing::AllOf(HasSubstr("4096 ranks by ring"), HasSubstr("steps"), HasSubstr("fewer ranks"),
+                                         HasSubstr("fewer messages")));
 }
 
 TEST(Plan, OneIsSingular) {
@@ -244,11 +253,19 @@ TEST(Plan, HasRootsWhereTheCollectiveHas) {
 }
 
 TEST(Plan, ABarrierHasNoElements) {
-  const auto made = run({"plan", "barrier", "-n", "3", "--count", "1000", "--explain"});
+  const auto made = run({"plan", "barrier", "-n", "3", "--explain"});
   EXPECT_EQ(made.code, 0) << made.err;
   const std::string file = testing::TempDir() + "/barrier.json";
   ASSERT_EQ(run({"plan", "barrier", "-n", "3", "--json", "--output", file}).code, 0);
-  const auto loaded = run({"plan", "--load", file, "--count", "1000"});
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"plan", "barrier", "-n", "3"}, {"plan", "--load", file}}) {
+    auto counted = words;
+    counted.insert(counted.end(), {"--count", "1000"});
+    const auto refused = run(counted);
+    EXPECT_EQ(refused.code, 2);
+    EXPECT_THAT(refused.err, HasSubstr("a barrier has no elements: leave out --count"));
+  }
+  const auto loaded = run({"plan", "--load", file});
   EXPECT_EQ(loaded.code, 0) << loaded.err;
   for (const std::string& text : {made.out, loaded.out})
     for (const char* word : {"1000", "elements", "float32", "KiB", " B "})
@@ -322,6 +339,7 @@ TEST(Plan, SaysWhatIsWrongWithItsUse) {
       {{"plan", "allreduce", "-n", "300", "--algorithm", "direct_one_shot", "-d", "float64", "--count",
         "9000000000000000"},
        "too many to be counted; at most"},
+      {{"plan", "allreduce", "-n", "2", "--count", "1000000000000000000"}, "is not a number of elements"},
   };
   for (const auto& [arguments, expected] : cases) {
     const auto result = run(arguments);

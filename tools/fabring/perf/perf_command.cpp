@@ -10,6 +10,7 @@
 
 #include "runtime/base/settings.hpp"
 #include "tools/fabring/command.hpp"
+#include "tools/fabring/common_options.hpp"
 #include "tools/fabring/launch/own_ranks.hpp"
 #include "tools/fabring/output.hpp"
 #include "tools/fabring/perf/device_memory.hpp"
@@ -35,6 +36,8 @@ int measure(const PerfOptions& options, const Environment& environment) {
   const Status met = (*job)->meet(own);
   if (!own.ok()) return exit_could_not_run;
   if (!met.ok()) return perf_could_not_run(said_by(rank, met));
+  if ((*job)->writes())
+    for (const std::string& option : options.without_effect) warn("perf", option);
   const auto wrong = options.kind == PerfKind::sizes   ? measure_sizes(**job)
                      : options.kind == PerfKind::model ? measure_model(**job)
                                                        : measure_guard(**job);
@@ -82,6 +85,7 @@ int run(PerfWords& words, const Session& session) {
   }
   const Environment own = process_environment();
   if (words.ranks == 0) return measure(words.options, own);
+  if (!(status = check_settings_of_ranks(words.ranks)).ok()) return perf_could_not_run(status);
   if (words.options.device && !(status = DeviceMemory::check()).ok())
     return perf_could_not_run(status.with_prefix("--memory cuda: "));
   // Rank 0 writes them; found out here, no rank waits for one that could not.

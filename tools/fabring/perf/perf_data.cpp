@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "collectives/ownership.hpp"
+#include "tools/fabring/call_sizes.hpp"
 
 namespace fabring::tools {
 namespace {
@@ -20,9 +21,8 @@ bool PerfShape::in_blocks() const { return block_count(collective, ranks) != 0; 
 
 PerfShape PerfShape::of(Collective collective, std::size_t bytes, DataType type, ReduceOp op, Rank rank, int ranks,
                         Rank root) {
-  PerfShape shape{collective, type, op, rank, ranks, root, bytes / size_of(type)};
-  if (shape.in_blocks() && shape.count > 0)
-    shape.count = std::max<std::size_t>(shape.count / static_cast<std::size_t>(ranks), 1);
+  PerfShape shape{collective, type, op, rank, ranks, root};
+  shape.count = bytes_of_call(bytes, size_of(type), shape.blocks()) / size_of(type) / shape.blocks();
   return shape;
 }
 

@@ -13,7 +13,7 @@
 namespace fabring::tools {
 
 /// How large a collective's buffers are for a size as users give it: `bytes` is the vector or, where every rank has a
-/// block, all blocks together, as nccl-tests counts.
+/// block, all blocks together, as nccl-tests counts; of() rounds them (bytes_of_call()).
 struct PerfShape {
   Collective collective = Collective::allreduce;
   DataType type = DataType::float32;
@@ -27,7 +27,8 @@ struct PerfShape {
   static PerfShape of(Collective collective, std::size_t bytes, DataType type, ReduceOp op, Rank rank, int ranks,
                       Rank root);
   bool in_blocks() const;
-  std::size_t large() const { return in_blocks() ? count * static_cast<std::size_t>(ranks) : count; }  // elements
+  std::size_t blocks() const { return in_blocks() ? static_cast<std::size_t>(ranks) : 1; }
+  std::size_t large() const { return count * blocks(); }  // elements
   std::size_t bytes() const { return large() * size_of(type); }
 
   /// Over buffers of bytes() each; in place only `buffer` is used.

@@ -95,6 +95,9 @@ std::string text_of(const Row& row, const PerfOptions& options, const JobFacts& 
         {"margin", options.margin},
         {"attempts", verdict.attempts},
         {"slow", verdict.slow},
+        {"wire_type", travelling_type(options, facts)},
+        {"memory", memory_word(options)},
+        {"nodes", facts.nodes},
     };
     return (first ? "  " : ",\n  ") + object.dump();
   }

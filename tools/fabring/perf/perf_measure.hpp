@@ -22,8 +22,10 @@ class Measuring {
   /// How a size would run.
   Choice explain(std::size_t bytes) const { return measured_.explain(operation(shape_of(bytes), input_ == nullptr)); }
 
-  /// What is measured for a size: one element of each block at least.
+  /// What is measured for a size.
   std::size_t measured_bytes(std::size_t bytes) const { return shape_of(bytes).bytes(); }
+  /// Into how many blocks that divides.
+  std::size_t blocks() const { return shape_of(0).blocks(); }
 
   /// Checks, warms up, times, checks again.
   Result<Measurement> run(std::size_t bytes, bool in_place);

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "runtime/base/parse_value.hpp"
+#include "tools/fabring/call_sizes.hpp"
 
 namespace fabring::tools {
 
@@ -18,6 +19,10 @@ std::optional<DataType> wire_type_of(Collective collective, const PerfOptions& o
       (allreduce || collective == Collective::reduce || collective == Collective::reduce_scatter))
     return options.wire_type;
   return allreduce && !options.wire_type ? setting : std::nullopt;
+}
+
+std::string_view memory_word(const PerfOptions& options) {
+  return options.device ? "cuda" : options.mapped ? "mapped" : "host";
 }
 
 Result<std::vector<std::size_t>> parse_sizes(const std::string& text) {
@@ -50,10 +55,9 @@ Result<std::vector<std::size_t>> size_steps(const std::string& first, const std:
 }
 
 std::vector<std::size_t> whole_elements(const std::vector<std::size_t>& sizes, DataType type) {
-  const std::size_t element = size_of(type);
   std::vector<std::size_t> whole;
   for (std::size_t size : sizes) {
-    const std::size_t rounded = size == 0 ? 0 : std::max(size / element, std::size_t{1}) * element;
+    const auto rounded = static_cast<std::size_t>(bytes_of_call(size, size_of(type), 1));
     if (std::find(whole.begin(), whole.end(), rounded) == whole.end()) whole.push_back(rounded);
   }
   return whole;

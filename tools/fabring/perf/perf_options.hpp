@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "fabring/status.hpp"
@@ -21,7 +22,8 @@ enum class PerfKind : std::uint8_t { sizes, model, guard };
 struct PerfOptions {
   PerfKind kind = PerfKind::sizes;
   Collective collective = Collective::allreduce;
-  std::vector<std::size_t> sizes;  ///< bytes, whole elements
+  std::vector<std::size_t> sizes;  ///< bytes, as they were asked for; of the guard whole elements
+  bool sizes_are_named = false;    ///< each of them, not the first and the last
   DataType type = DataType::float32;
   ReduceOp op = ReduceOp::sum;
   Rank root = 0;
@@ -46,7 +48,11 @@ struct PerfOptions {
   std::string output, plot;           ///< files; empty: stdout, no picture
   std::string plan;                   ///< file of the plans to run; empty: what the engine chooses
   bool progress = true;
+  std::vector<std::string> without_effect;  ///< options that the collective has no use for, a sentence each
 };
+
+/// Where buffers are, in the words of --memory.
+std::string_view memory_word(const PerfOptions& options);
 
 /// As what this would travel, if not as its type: what the options say, else the setting.
 std::optional<DataType> wire_type_of(Collective collective, const PerfOptions& options,

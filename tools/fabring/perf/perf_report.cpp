@@ -33,6 +33,10 @@ std::string microseconds_text(double us) {
   return fmt::format("{:.2f}", us);
 }
 
+std::string_view travelling_type(const PerfOptions& options, const JobFacts& facts) {
+  return name(facts.wire_type.value_or(options.type));
+}
+
 double rounded(double value, double digits) { return std::round(value * digits) / digits; }
 
 std::string job_line(std::string_view what, const JobFacts& facts) {
@@ -96,15 +100,16 @@ Chart bandwidth_chart(const PerfOptions& options, const JobFacts& facts, const s
 
 const char* const csv_columns =
     "collective,ranks,bytes,count,dtype,op,in_place,transport,algorithm,lanes,time_us,p50_us,p99_us,algbw_GBps,"
-    "busbw_GBps,wrong,wire_bytes_per_rank";
+    "busbw_GBps,wrong,wire_bytes_per_rank,wire_type,memory,nodes";
 
 std::string csv_fields(const PerfOptions& options, const JobFacts& facts, const Measurement& m) {
   const double bandwidth = algorithm_bandwidth(m.bytes, m.time_us);
-  return fmt::format("{},{},{},{},{},{},{},{},{},{},{:.3f},{:.3f},{:.3f},{:.6f},{:.6f},{},{}", name(options.collective),
-                     facts.ranks, m.bytes, m.count, name(options.type), op_word(options), m.in_place, facts.transport,
-                     csv_field(m.algorithm), facts.lanes, m.time_us, m.p50_us, m.p99_us, bandwidth,
-                     bandwidth * bus_factor(options.collective, facts.ranks),
-                     options.check ? fmt::format("{}", m.wrong) : "", m.wire_bytes_per_rank);
+  return fmt::format("{},{},{},{},{},{},{},{},{},{},{:.3f},{:.3f},{:.3f},{:.6f},{:.6f},{},{},{},{},{}",
+                     name(options.collective), facts.ranks, m.bytes, m.count, name(options.type), op_word(options),
+                     m.in_place, facts.transport, csv_field(m.algorithm), facts.lanes, m.time_us, m.p50_us, m.p99_us,
+                     bandwidth, bandwidth * bus_factor(options.collective, facts.ranks),
+                     options.check ? fmt::format("{}", m.wrong) : "", m.wire_bytes_per_rank,
+                     travelling_type(options, facts), memory_word(options), facts.nodes);
 }
 
 nlohmann::ordered_json json_object(const PerfOptions& options, const JobFacts& facts, const Measurement& m) {
@@ -127,6 +132,9 @@ nlohmann::ordered_json json_object(const PerfOptions& options, const JobFacts& f
       {"busbw_GBps", rounded(bandwidth * bus_factor(options.collective, facts.ranks), 1e6)},
       {"wrong", nullptr},
       {"wire_bytes_per_rank", m.wire_bytes_per_rank},
+      {"wire_type", travelling_type(options, facts)},
+      {"memory", memory_word(options)},
+      {"nodes", facts.nodes},
   };
   if (options.check) object["wrong"] = m.wrong;
   if (options.repetitions > 0) {

@@ -40,6 +40,8 @@ struct JobFacts {
 
 /// Times as nccl-tests prints them: as many decimals as fit.
 std::string microseconds_text(double us);
+/// As what elements travel: their own type, unless another was asked for.
+std::string_view travelling_type(const PerfOptions& options, const JobFacts& facts);
 /// JSON writes all digits of a double; nobody measured those.
 double rounded(double value, double digits);
 /// "# fabring allreduce: 4 ranks on 2 nodes, transport tcp".

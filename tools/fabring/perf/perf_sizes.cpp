@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "runtime/base/parse_value.hpp"
+#include "tools/fabring/call_sizes.hpp"
 #include "tools/fabring/perf/choice_lines.hpp"
 #include "tools/fabring/perf/perf_job.hpp"
 #include "tools/fabring/perf/perf_measure.hpp"
@@ -16,16 +17,23 @@
 namespace fabring::tools {
 namespace {
 
-// Each once as it is measured: of blocks, sizes of less than an element of each are all the same.
+// Each once as it is measured: of blocks, sizes of less than an element of each are all the same. Of sizes that nobody
+// named, but which are the steps between two, one stands for all.
 std::vector<std::size_t> measured_sizes(const Measuring& measuring, const PerfOptions& options, bool tells) {
   std::vector<std::size_t> sizes;
+  std::vector<std::string> changed;
   for (const std::size_t asked : options.sizes) {
     const std::size_t bytes = measuring.measured_bytes(asked);
-    if (bytes > asked && tells)
-      complain("perf",
-               fmt::format("{} is measured as {}, one element for each rank", size_text(asked), size_text(bytes)));
+    if (bytes != asked)
+      changed.push_back(changed_size(asked, bytes, measuring.blocks(), "measured", name(options.type)));
     if (std::find(sizes.begin(), sizes.end(), bytes) == sizes.end()) sizes.push_back(bytes);
   }
+  if (!options.sizes_are_named && changed.size() > 1) {
+    changed.front() += fmt::format("; {} more sizes from -b to -e are rounded too", changed.size() - 1);
+    changed.resize(1);
+  }
+  for (const std::string& each : changed)
+    if (tells) complain("perf", each);
   return sizes;
 }
 

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "collectives/choice/overrides.hpp"
+#include "collectives/ownership.hpp"
 #include "runtime/base/parse_value.hpp"
 #include "tools/fabring/command.hpp"
 #include "tools/fabring/models.hpp"
@@ -70,8 +71,12 @@ Status read_sizes(const PerfWords& words, PerfOptions& options) {
   auto sizes = guard || !words.sizes.empty() ? parse_sizes(words.sizes.empty() ? "4,1K,16K,256K,4M" : words.sizes)
                                              : size_steps(words.first, words.last, words.factor);
   if (!sizes) return sizes.error().with_prefix(words.sizes.empty() ? "" : "--sizes: ");
-  options.sizes = whole_elements(*sizes, options.type);
+  options.sizes = guard ? whole_elements(*sizes, options.type) : *sizes;
+  options.sizes_are_named = !words.sizes.empty();
   if (options.kind == PerfKind::sizes && options.collective == Collective::barrier) options.sizes = {0};
+  const bool nothing = std::ranges::all_of(options.sizes, [](std::size_t size) { return size == 0; });
+  if (!options.plot.empty() && nothing)
+    return wrong_argument("--plot: 0 bytes have no place on an axis of sizes and no bandwidth; give others");
   return {};
 }
 
@@ -90,9 +95,23 @@ Status read_wire_type(const PerfWords& words, PerfOptions& options) {
   return {};
 }
 
+// What a collective has no use for (a root, an operation, sizes) is taken with a warning: a script that measures them
+// all gives all the same, and the rows say "none".
+void find_without_effect(const PerfWords& words, PerfOptions& options) {
+  if (options.kind != PerfKind::sizes) return;
+  const auto tell = [&](std::string_view option, std::string_view why) {
+    options.without_effect.push_back(
+        fmt::format("{} does nothing: {} {}; leave it out", option, name(options.collective), why));
+  };
+  if (options.root != 0 && !has_root(options.collective)) tell("-r", "has no root");
+  if (options.op != ReduceOp::sum && !reduces(options.collective)) tell("-o", "reduces nothing");
+  if (options.collective != Collective::barrier) return;
+  if (options.type != DataType::float32) tell("-d", "has no elements");
+  for (const char* const option : {"--sizes", "-b", "-e", "-f"})
+    if (words.command->count(option) > 0) tell(option, "has no sizes");
+}
+
 // Options that a kind of measurement has no use for are refused: what they asked for would be believed of its figures.
-// What only a collective has no use for (a root, an operation, a type) is taken: a script that measures them all gives
-// all the same, and the rows say "none".
 Status refuse_unused(const PerfWords& words) {
   const PerfKind kind = words.options.kind;
   struct Unused {
@@ -172,6 +191,13 @@ Status read_memory(const PerfWords& words, PerfOptions& options) {
   options.mapped = words.memory == "mapped";
   if (options.device && options.kind == PerfKind::guard)
     return wrong_argument("--memory cuda goes with a collective or --model, not with --guard");
+  if (options.device && options.offset > 0)
+    return wrong_argument("--offset would do nothing: it is of buffers of the host; leave it out, or --memory cuda");
+  if (options.offset > 0 && static_cast<std::size_t>(options.offset) < size_of(options.type))
+    return wrong_argument(
+        fmt::format("--offset {0} would do nothing: whole elements of {1} have {2} B; give {2} or more, "
+                    "or -d int8",
+                    options.offset, name(options.type), size_of(options.type)));
   return {};
 }
 
@@ -186,7 +212,13 @@ Status check_files(const PerfOptions& options) {
 Status check_transport(const PerfOptions& options) {
   if (options.transport.empty()) return {};
   const auto setting = read_as_setting("FABRING_TRANSPORT", "--transport", options.transport);
-  return setting ? Status() : setting.error();
+  if (!setting) return setting.error();
+  const auto names = parse_list(options.transport);
+  if (names && names->size() > 1 && std::ranges::find(*names, "inproc") != names->end())
+    return wrong_argument(fmt::format(
+        "--transport {}: inproc goes alone, as its ranks are threads of one process; leave out it or the others",
+        options.transport));
+  return {};
 }
 
 Status check_algorithm(const PerfOptions& options) {
@@ -230,7 +262,9 @@ Status understand(PerfWords& words) {
   FABRING_TRY(check_transport(options));
   FABRING_TRY(check_algorithm(options));
   FABRING_TRY(check_plan_option(options));
-  return refuse_unused(words);
+  FABRING_TRY(refuse_unused(words));
+  find_without_effect(words, options);
+  return {};
 }
 
 }  // namespace fabring::tools

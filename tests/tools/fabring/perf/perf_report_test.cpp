@@ -75,12 +75,28 @@ TEST(PerfReport, JsonIsAnArrayWithEverything) {
   for (const auto& [name, value] : ordered[0].items()) names.push_back(name);
   EXPECT_THAT(names, ElementsAre("collective", "ranks", "bytes", "count", "dtype", "op", "in_place", "transport",
                                  "algorithm", "lanes", "time_us", "p50_us", "p99_us", "algbw_GBps", "busbw_GBps",
-                                 "wrong", "wire_bytes_per_rank"));
+                                 "wrong", "wire_bytes_per_rank", "wire_type", "memory", "nodes"));
   EXPECT_EQ(list[0]["busbw_GBps"], 3.0);
+  EXPECT_EQ(list[0]["wire_type"], "float32");
+  EXPECT_EQ(list[0]["memory"], "host");
+  EXPECT_EQ(list[0]["nodes"], 2);
   EXPECT_EQ(list[0]["in_place"], false);
   EXPECT_EQ(list[1]["in_place"], true);
   EXPECT_EQ(list[0]["wire_bytes_per_rank"], 6'000'100);
   EXPECT_EQ(nlohmann::ordered_json::parse(report(Format::json, {})).size(), 0U);
+}
+
+// A run with bfloat16 on the wire, or in mapped memory, was like any other.
+TEST(PerfReport, SaysUnderWhichConditionsItWasMeasured) {
+  PerfOptions options;
+  options.mapped = true;
+  JobFacts facts{4, 2, "tcp", 1, {}};
+  facts.wire_type = DataType::bfloat16;
+  for (const auto& [format, text] : {std::pair{Format::json, R"("wire_type":"bfloat16","memory":"mapped","nodes":2)"},
+                                     {Format::csv, ",bfloat16,mapped,2\n"}}) {
+    options.format = format;
+    EXPECT_THAT(PerfReport(options, facts).size_done({sample()}), HasSubstr(text));
+  }
 }
 
 TEST(PerfReport, CsvHasAHeaderAndARowPerSize) {
@@ -89,10 +105,10 @@ TEST(PerfReport, CsvHasAHeaderAndARowPerSize) {
   EXPECT_EQ(rows[0],
             "collective,ranks,bytes,count,dtype,op,in_place,transport,algorithm,lanes,time_us,p50_us,p99_us,algbw_GBps,"
             "busbw_GBps,"
-            "wrong,wire_bytes_per_rank");
+            "wrong,wire_bytes_per_rank,wire_type,memory,nodes");
   EXPECT_EQ(rows[1],
             "allreduce,4,4000000,1000000,float32,sum,false,tcp,ring,2,2000.000,1900.000,2400.000,2.000000,3.000000,0,"
-            "6000100");
+            "6000100,float32,host,2");
 }
 
 TEST(PerfReport, TableHasTheColumnsOfNcclTests) {

@@ -114,6 +114,84 @@ TEST(PerfRun, ASizeOfLessThanAnElementForEachRankIsMeasuredOnce) {
   EXPECT_THAT(result.err, HasSubstr("4 B is measured as 8 B, one element for each rank"));
 }
 
+// 1023 became 1020, and 12 of float64 8, without a word.
+TEST(PerfRun, ASizeThatIsNotMeasuredAsItWasAskedForIsNamed) {
+  const auto told = [](std::vector<std::string> words) {
+    words.insert(words.begin(), "perf");
+    words.insert(words.end(), {"--transport", "tcp", "-i", "1", "-w", "0", "--json"});
+    const auto result = run(words);
+    EXPECT_EQ(result.code, 0) << result.err;
+    std::string bytes;
+    for (const auto& row : nlohmann::ordered_json::parse(result.out)) bytes += row["bytes"].dump() + " ";
+    return bytes + "| " + result.err;
+  };
+  EXPECT_THAT(told({"allreduce", "-n", "2", "--sizes", "1023,5,0,1"}),
+              testing::AllOf(testing::StartsWith("1020 4 0 | "),
+                             HasSubstr("1023 B is measured as 1020 B, whole elements of float32"),
+                             HasSubstr("5 B is measured as 4 B, whole"),
+                             HasSubstr("1 B is measured as 4 B, one element of float32")));
+  EXPECT_THAT(told({"allreduce", "-n", "2", "-d", "float64", "--sizes", "12"}),
+              testing::AllOf(testing::StartsWith("8 | "), HasSubstr("12 B is measured as 8 B")));
+  EXPECT_THAT(told({"reduce_scatter", "-n", "3", "--sizes", "1,2,3,1000"}),
+              testing::AllOf(testing::StartsWith("12 996 | "), HasSubstr("1 B is measured as 12 B, one element for"),
+                             HasSubstr("3 B is measured as 12 B"), testing::Not(HasSubstr("4 B is measured")),
+                             HasSubstr("1000 B is measured as 996 B, equal blocks of whole elements of float32")));
+  EXPECT_THAT(told({"reduce_scatter", "-n", "3", "-b", "4", "-e", "64"}),
+              testing::AllOf(HasSubstr("4 B is measured as 12 B, one element for each rank; 4 more sizes from -b"),
+                             testing::Not(HasSubstr("8 B is measured")), testing::Not(HasSubstr("16 B is measured"))));
+}
+
+// Of what is measured by the words of the command line and by the environment alike.
+TEST(PerfRun, WireTypeMemoryAndNodesAreInJson) {
+  const auto row = [](std::vector<std::string> words, const std::map<std::string, std::string>& settings = {}) {
+    words.insert(words.begin(), {"perf", "allreduce", "-n", "2", "--transport", "tcp", "--sizes", "4K", "-i", "1"});
+    words.insert(words.end(), {"-w", "0", "--json"});
+    const auto result = run(words, settings);
+    EXPECT_EQ(result.code, 0) << result.err;
+    return nlohmann::ordered_json::parse(result.out)[0];
+  };
+  EXPECT_EQ(row({"--wire-type", "bfloat16"})["wire_type"], "bfloat16");
+  EXPECT_EQ(row({}, {{"FABRING_WIRE_TYPE", "float16"}})["wire_type"], "float16");
+  auto apart = row({"--memory", "mapped", "--split-nodes", "2"});
+  EXPECT_EQ(apart["memory"], "mapped");
+  EXPECT_EQ(apart["nodes"], 2);
+  EXPECT_EQ(apart["wire_type"], "float32");
+}
+
+// A script that measures all collectives gives all the same: it goes on, and --strict tells it.
+TEST(PerfRun, WhatACollectiveHasNoUseForIsAWarning) {
+  const auto warned = [](std::vector<std::string> words, int code = 0) {
+    words.insert(words.begin(), "perf");
+    words.insert(words.end(), {"-n", "2", "--transport", "tcp", "-i", "1", "-w", "0"});
+    const auto result = run(words);
+    EXPECT_EQ(result.code, code) << result.err;
+    return result.err;
+  };
+  EXPECT_THAT(warned({"allreduce", "--sizes", "4", "--root", "1"}),
+              HasSubstr("warning: -r does nothing: allreduce has no root"));
+  EXPECT_THAT(warned({"broadcast", "--sizes", "4", "-o", "max"}),
+              HasSubstr("-o does nothing: broadcast reduces nothing"));
+  EXPECT_THAT(
+      warned({"barrier", "--sizes", "4K", "-o", "max", "-d", "int8"}),
+      testing::AllOf(HasSubstr("--sizes does nothing"), HasSubstr("-o does nothing"), HasSubstr("-d does nothing")));
+  EXPECT_THAT(warned({"barrier", "-o", "max", "--strict"}, 1), HasSubstr("-o does nothing"));
+  EXPECT_EQ(warned({"broadcast", "--sizes", "4", "-o", "sum", "-r", "0"}), "") << "as without them";
+}
+
+TEST(PerfRun, ASettingThatNoRankTakesIsToldOnce) {
+  const auto told = [](std::vector<std::string> words) {
+    const auto result = run(words, {{"FABRING_FOO", "1"}});
+    EXPECT_NE(result.code, 0);
+    return lines(result.err);
+  };
+  EXPECT_THAT(
+      told({"perf", "allreduce", "-n", "16"}),
+      testing::ElementsAre(testing::StartsWith("fabring perf: invalid_argument: FABRING_FOO is set in the env")));
+  EXPECT_EQ(told({"perf", "allreduce", "-n", "4", "--transport", "inproc"}).size(), 1u);
+  EXPECT_EQ(told({"doctor", "bench", "-n", "4"}).size(), 1u);
+  EXPECT_EQ(told({"doctor", "net", "-n", "4"}).size(), 1u);
+}
+
 TEST(PerfRun, LanesAreThoseThatWereUsed) {
   const auto lanes = [](const char* transport, const std::map<std::string, std::string>& settings) {
     const auto result =
@@ -184,6 +262,11 @@ TEST(PerfRun, OptionsThatWouldDoNothingAreRefused) {
            {{"perf", "--model", "4x1000", "-n", "2", "-e", "4"}, "-e would do nothing"},
            {{"perf", "--model", "4x1000", "-n", "2", "-r", "1"}, "-r would do nothing"},
            {{"perf", "--model", "4x1000", "-n", "2", "--algorithm", "chain"}, "chain"},
+           {{"perf", "allreduce", "-n", "2", "--transport", "inproc,shm"}, "inproc goes alone"},
+           {{"perf", "allreduce", "-n", "2", "--offset", "3"},
+            "--offset 3 would do nothing: whole elements of float32"},
+           {{"perf", "allreduce", "-n", "2", "--memory", "cuda", "--offset", "64"}, "--offset would do nothing"},
+           {{"perf", "allreduce", "-n", "2", "--sizes", "0", "--plot", "a.svg"}, "0 bytes have no place on an axis"},
            {{"perf", "--model", "4x1000", "-n", "2", "--algorithm", "broadcast:chain"}, "broadcast:chain"},
        }) {
     const auto result = run(words);

@@ -24,9 +24,10 @@ struct Comparison {
   bool within_20_percent() const;
 };
 
-/// Of those of the collective that was asked for, in their order, on so many nodes. `begins` hears of each forecast
-/// before it is made. Errors: invalid_argument (ranks that do not fill the nodes, or no such measurement), a sentence
-/// to go behind the file's name.
+/// Of those of the collective that was asked for, in their order, on as many nodes as they were measured on, without
+/// those by algorithms that it does not have. `begins` hears of each forecast before it is made. Errors:
+/// invalid_argument (ranks that do not fill the nodes, other nodes than were asked for, what has no price, or no such
+/// measurement), a sentence to go behind the file's name.
 Result<std::vector<Comparison>> compare(const std::vector<MeasuredTime>& times, const SimulatedWorlds& wanted,
                                         std::function<void(const Forecast&)> begins = {});
 

@@ -11,8 +11,8 @@
 namespace fabring::tools {
 
 std::string comparison_table(const std::vector<Comparison>& rows, const SimulatedWorlds& wanted) {
-  constexpr auto line = "{:>10} {:>6} {:>20} {:>12} {:>12} {:>6}\n";
-  std::string text = fmt::format(line, "size", "ranks", "algorithm", "predicted", "measured", "ratio");
+  constexpr auto line = "{:>10} {:>6} {:>6} {:>20} {:>12} {:>12} {:>6}\n";
+  std::string text = fmt::format(line, "size", "ranks", "nodes", "algorithm", "predicted", "measured", "ratio");
   Legend legend;
   for (const Comparison& row : rows) {
     const Forecast& forecast = row.forecast;
@@ -20,10 +20,10 @@ std::string comparison_table(const std::vector<Comparison>& rows, const Simulate
     const auto time = forecast.time();
     const char* const mark = forecast.extrapolated() ? extrapolated_mark : forecast.priced() ? priced_mark : "";
     text +=
-        fmt::format(line, size_text(measured.bytes), measured.ranks, name(measured.algorithm),
+        fmt::format(line, size_text(measured.bytes), measured.ranks, forecast.nodes, name(forecast.algorithm),
                     time ? mark + time_text(*time) : "-", time_text(static_cast<Nanoseconds>(measured.time_us * 1e3)),
                     row.known() ? fmt::format("{:.2f}", row.ratio()) : "-");
-    if (!forecast.outcome) legend.explain(measured.algorithm, forecast.note);
+    if (!forecast.outcome) legend.explain(forecast.algorithm, forecast.note);
     legend.mark(forecast.priced(), forecast.extrapolated());
   }
   const auto within = std::ranges::count_if(rows, &Comparison::within_20_percent);
@@ -38,9 +38,9 @@ std::string comparison_json(const std::vector<Comparison>& rows, const Simulated
     const MeasuredTime& measured = row.measured;
     const auto if_known = [&](double value) { return row.known() ? nlohmann::ordered_json(value) : nullptr; };
     json.push_back({{"collective", name(measured.collective)},
-                    {"algorithm", name(measured.algorithm)},
+                    {"algorithm", name(forecast.algorithm)},
                     {"machine", wanted.forecast.machine.name},
-                    {"nodes", wanted.nodes},
+                    {"nodes", forecast.nodes},
                     {"ranks", measured.ranks},
                     {"bytes", measured.bytes},
                     {"time_us", if_known(row.predicted_us())},

@@ -1,10 +1,13 @@
 #include "tools/fabring/simulate/forecast.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <limits>
 
 #include "collectives/cost/predict.hpp"
 #include "collectives/ownership.hpp"
+#include "tools/fabring/call_sizes.hpp"
 
 namespace fabring::tools {
 
@@ -15,10 +18,22 @@ std::vector<int> equal_nodes(int nodes, int ranks_per_node) {
   return node_of;
 }
 
+namespace {
+
+std::uint64_t blocks_of(Collective collective, int ranks) {
+  return block_count(collective, ranks) == 0 ? 1 : static_cast<std::uint64_t>(ranks);
+}
+
+}  // namespace
+
 std::uint64_t call_bytes(const ForecastOptions& options, int ranks, std::uint64_t bytes) {
-  if (bytes == 0 || options.collective == Collective::barrier) return 0;
-  const bool in_blocks = block_count(options.collective, ranks) > 0;
-  return std::max(bytes, std::uint64_t{options.element_bytes} * static_cast<std::uint64_t>(in_blocks ? ranks : 1));
+  if (options.collective == Collective::barrier) return 0;
+  return bytes_of_call(bytes, options.element_bytes, blocks_of(options.collective, ranks));
+}
+
+std::string changed_call(const ForecastOptions& options, int ranks, std::uint64_t bytes) {
+  return changed_size(bytes, call_bytes(options, ranks, bytes), blocks_of(options.collective, ranks), "simulated",
+                      fmt::format("{} bytes", options.element_bytes));
 }
 
 Result<const simulation::Schedule*> Forecaster::schedule(Algorithm algorithm, int nodes, int ranks_per_node) {

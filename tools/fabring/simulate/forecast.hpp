@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -75,8 +76,9 @@ class Forecaster {
 
 std::vector<int> equal_nodes(int nodes, int ranks_per_node);
 
-/// Of the call that is meant by `bytes`, as `fabring perf` makes it: at least an element, with blocks one in each; but
-/// nothing is nothing, and a barrier has no bytes.
+/// Of the call that is meant by `bytes`, as `fabring perf` makes it (bytes_of_call()); a barrier has no bytes.
 std::uint64_t call_bytes(const ForecastOptions& options, int ranks, std::uint64_t bytes);
+/// changed_size() of that.
+std::string changed_call(const ForecastOptions& options, int ranks, std::uint64_t bytes);
 
 }  // namespace fabring::tools

@@ -1,7 +1,11 @@
 #include "tools/fabring/simulate/measured_times.hpp"
 
 #include <fmt/format.h>
+
+#include <algorithm>
 #include <nlohmann/json.hpp>
+
+#include "collectives/json_text.hpp"
 
 namespace fabring::tools {
 namespace {
@@ -10,38 +14,99 @@ using MeasuredJson = nlohmann::json;  // ordered_json takes a linear search for 
 
 Status unmeasured(std::string why) { return {ErrorCode::invalid_argument, std::move(why)}; }
 
+// Names of algorithms come from files of plans too.
+std::string printed(const std::string& name) {
+  constexpr std::size_t longest = 64;
+  const auto printable = [](char c) { return c >= ' ' && c <= '~'; };
+  return name.size() <= longest && std::ranges::all_of(name, printable) ? name : "?";
+}
+
+// One entry; the first field that is wrong is remembered.
+class Entry {
+ public:
+  Entry(const MeasuredJson& json, std::size_t number) : json_(json), number_(number) {}
+  const Status& status() const { return status_; }
+  void fail(const std::string& what) {
+    if (status_.ok()) status_ = unmeasured(fmt::format("entry {} {}", number_, what));
+  }
+  /// Null: there is no such field.
+  const MeasuredJson* find(const char* field) const {
+    const auto at = json_.is_object() ? json_.find(field) : json_.end();
+    return at == json_.end() || at->is_null() ? nullptr : &*at;
+  }
+  std::uint64_t whole_number(const char* field) {
+    const MeasuredJson* value = needed(field);
+    if (value != nullptr && !value->is_number_unsigned()) fail(fmt::format("has a {} that is no whole number", field));
+    return status_.ok() ? value->get<std::uint64_t>() : 0;
+  }
+  double number(const char* field) {
+    const MeasuredJson* value = needed(field);
+    if (value != nullptr && !value->is_number()) fail(fmt::format("has a {} that is no number", field));
+    return status_.ok() ? value->get<double>() : 0;
+  }
+  std::string word(const char* field) {
+    const MeasuredJson* value = needed(field);
+    if (value != nullptr && !value->is_string()) fail(fmt::format("has a {} that is no word", field));
+    return status_.ok() ? value->get<std::string>() : std::string();
+  }
+  /// Empty: there is no such field.
+  std::string word_if_any(const char* field) { return find(field) == nullptr ? std::string() : word(field); }
+
+ private:
+  const MeasuredJson* needed(const char* field) {
+    const MeasuredJson* value = find(field);
+    if (value == nullptr) fail(fmt::format("lacks {}", field));
+    return value;
+  }
+  const MeasuredJson& json_;
+  const std::size_t number_;
+  Status status_;
+};
+
+Result<MeasuredTime> time_of(Entry& entry) {
+  MeasuredTime one;
+  one.bytes = entry.whole_number("bytes");
+  one.ranks = entry.whole_number("ranks");
+  const std::string algorithm = entry.word("algorithm");
+  one.time_us = entry.number("time_us");
+  const std::string memory = entry.word_if_any("memory"), wire_type = entry.word_if_any("wire_type");
+  if (entry.find("nodes") != nullptr) one.nodes = entry.whole_number("nodes");
+  if (!entry.status().ok()) return entry.status();
+  if (one.ranks < 1 || one.ranks > most_measured_ranks)
+    return unmeasured(fmt::format("{} ranks; 1 to {} can be compared", one.ranks, most_measured_ranks));
+  if (one.nodes > one.ranks) entry.fail(fmt::format("has {} nodes of {} ranks", one.nodes, one.ranks));
+  if (!(one.time_us > 0)) entry.fail(fmt::format("has a time_us of {:g}: no time that was measured", one.time_us));
+  if (!entry.status().ok()) return entry.status();
+  if (one.bytes > most_measured_bytes || one.time_us > longest_measured_us)
+    return unmeasured(fmt::format("{} bytes in {} us: nobody measured that", one.bytes, one.time_us));
+  one.algorithm_name = printed(algorithm);
+  one.algorithm = parse_algorithm(algorithm);
+  one.mapped = memory == "mapped";
+  if (wire_type != entry.word_if_any("dtype")) one.wire_type = printed(wire_type);
+  return one;
+}
+
 }  // namespace
 
 Result<std::vector<MeasuredTime>> measured_times(std::string_view json) {
+  constexpr const char* what = "not what fabring perf --format json writes";
+  if (const Status sound = check_json(json); !sound.ok()) return sound.with_prefix(fmt::format("{}: ", what));
   const auto rows = MeasuredJson::parse(json, nullptr, /*allow_exceptions=*/false);
-  const bool ends_early = json.find('\0') != json.npos;  // the parser would stop there
-  if (!rows.is_array() || ends_early) return unmeasured("not what fabring perf --format json writes");
+  if (!rows.is_array()) return unmeasured(what);
   std::vector<MeasuredTime> times;
-  for (const MeasuredJson& row : rows) {
-    const auto field = [&](const char* name) {
-      const auto at = row.is_object() ? row.find(name) : row.end();
-      return at == row.end() ? MeasuredJson() : *at;
-    };
-    if (field("model").is_string()) return unmeasured("steps of a model, not single calls: measure sizes instead");
-    const MeasuredJson bytes = field("bytes"), ranks = field("ranks"), time = field("time_us");
-    const MeasuredJson collective_name = field("collective"), algorithm_name = field("algorithm");
-    if (!bytes.is_number_unsigned() || !time.is_number() || !ranks.is_number_unsigned() || !algorithm_name.is_string())
-      return unmeasured("an entry lacks bytes, ranks, algorithm or time_us");
-    MeasuredTime one;
-    one.bytes = bytes.get<std::uint64_t>();
-    one.ranks = ranks.get<std::uint64_t>();
-    one.time_us = time.get<double>();
-    if (one.ranks < 1 || one.ranks > most_measured_ranks)
-      return unmeasured(fmt::format("{} ranks; 1 to {} can be compared", one.ranks, most_measured_ranks));
-    if (one.bytes > most_measured_bytes || one.time_us > longest_measured_us)
-      return unmeasured(fmt::format("{} bytes in {} us: nobody measured that", one.bytes, one.time_us));
-    if (!collective_name.is_string() || !(one.time_us > 0)) continue;
-    const auto collective = parse_collective(collective_name.get<std::string>());
-    const auto algorithm = parse_algorithm(algorithm_name.get<std::string>());
-    if (!collective || !algorithm || !has_algorithm(*collective, *algorithm)) continue;
-    one.collective = *collective;
-    one.algorithm = *algorithm;
-    times.push_back(one);
+  for (std::size_t at = 0; at < rows.size(); ++at) {
+    Entry entry(rows[at], at + 1);
+    if (const MeasuredJson* model = entry.find("model"); model != nullptr && model->is_string())
+      return unmeasured("steps of a model, not single calls: measure sizes instead");
+    auto one = time_of(entry);
+    if (!one) return one.error();
+    const MeasuredJson* name = entry.find("collective");
+    const auto collective =
+        name != nullptr && name->is_string() ? parse_collective(name->get<std::string>()) : std::nullopt;
+    if (!collective) continue;
+    one->collective = *collective;
+    if (one->algorithm && !has_algorithm(*collective, *one->algorithm)) one->algorithm.reset();
+    times.push_back(std::move(*one));
   }
   return times;
 }

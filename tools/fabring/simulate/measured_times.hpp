@@ -3,6 +3,8 @@
 // every entry is checked.
 
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -17,14 +19,19 @@ inline constexpr double longest_measured_us = 1e12;
 
 struct MeasuredTime {
   Collective collective = Collective::allreduce;
-  Algorithm algorithm = Algorithm::ring;
+  std::optional<Algorithm> algorithm;  ///< none: the collective has none of that name in this version
+  std::string algorithm_name;          ///< as a terminal may print it
   std::uint64_t bytes = 0;
   std::uint64_t ranks = 1;
   double time_us = 0;
+  // What older versions did not write:
+  std::uint64_t nodes = 0;  ///< 0: it does not say
+  std::string wire_type;    ///< as what elements travelled, if not as their type
+  bool mapped = false;      ///< in memory that the ranks of a host read and write directly
 };
 
-/// In the order of the file, without what this version does not know: other collectives and algorithms, times that are
-/// none. Errors: invalid_argument, a sentence to go behind the file's name.
+/// In the order of the file, without collectives that this version does not know. Errors: invalid_argument, a sentence
+/// to go behind the file's name.
 Result<std::vector<MeasuredTime>> measured_times(std::string_view json);
 
 }  // namespace fabring::tools

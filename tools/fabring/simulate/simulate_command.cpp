@@ -94,12 +94,21 @@ std::string explanations(const SimulatedWorlds& wanted) {
   return text;
 }
 
+// In a world; where there are several the tables say it of each.
+void tell_changed_sizes(const SimulatedWorlds& wanted) {
+  const int ranks = wanted.nodes * wanted.ranks_per_node;
+  for (const std::uint64_t bytes : wanted.sizes)
+    if (wanted.scale.empty() && call_bytes(wanted.forecast, ranks, bytes) != bytes)
+      complain("simulate", changed_call(wanted.forecast, ranks, bytes));
+}
+
 Status tables(const SimulateOptions& options, const SimulatedWorlds& wanted, Files& files) {
   std::vector<std::vector<Forecast>> shown;
   const Rows what = wanted.scale.empty() ? Rows::sizes : Rows::ranks;
   std::optional<Telling> telling(
       std::in_place, wanted.algorithms.size() * wanted.sizes.size() * std::max<std::size_t>(wanted.scale.size(), 1));
   Forecaster forecaster(wanted.forecast, telling->begins());
+  tell_changed_sizes(wanted);
   std::string text;
   const std::string collective(name(wanted.forecast.collective));
   std::string title;
@@ -121,9 +130,9 @@ Status tables(const SimulateOptions& options, const SimulatedWorlds& wanted, Fil
       title = heading;
       text += heading + "\n" + forecast_table(rows, what);
       for (const auto& row : rows)
-        if (row.front().bytes > bytes)
-          text += fmt::format("({} ranks: {}, an element in each block)\n", row.front().ranks,
-                              size_text(row.front().bytes));
+        if (row.front().bytes != bytes)
+          text += fmt::format("({} ranks: {})\n", row.front().ranks,
+                              changed_call(wanted.forecast, row.front().ranks, bytes));
       text += bytes == wanted.sizes.back() ? "" : "\n";
       shown.insert(shown.end(), rows.begin(), rows.end());
     }
@@ -156,6 +165,9 @@ Status links(const SimulateOptions& options, const SimulatedWorlds& wanted, Outp
     drawn.clear();
     for (const Algorithm each : {Algorithm::star, Algorithm::ring, Algorithm::hierarchical, Algorithm::circulant})
       if (has_algorithm(wanted.forecast.collective, each)) drawn.push_back(each);
+    std::vector<std::string_view> names;
+    for (const Algorithm each : drawn) names.push_back(name(each));
+    complain("simulate", fmt::format("--links: drawn are {}; --algorithm names others", fmt::join(names, ", ")));
   }
   for (const Algorithm each : drawn) FABRING_TRY(add(each));
   return save(file, draw(fmt::format("{} of {}: bytes from node to node, {}", name(wanted.forecast.collective),
@@ -187,9 +199,15 @@ Status comparison(const SimulateOptions& options, const SimulatedWorlds& wanted,
   const auto file = read_whole_file(options.measured, most_bytes);
   if (!file) return file.error().with_prefix(option);
   const auto times = measured_times(*file);
-  if (!times) return times.error().with_prefix(option);
+  if (!times) return Status(ErrorCode::unavailable, option + times.error().message());  // the file is wrong
   const auto rows = compare(*times, wanted, Telling().begins());
   if (!rows) return rows.error().with_prefix(option);
+  std::set<std::string> unknown;
+  for (const MeasuredTime& each : *times)
+    if (each.collective == wanted.forecast.collective && !each.algorithm) unknown.insert(each.algorithm_name);
+  if (!unknown.empty())
+    warn("simulate", fmt::format("{}left out what was measured by {}: no algorithm that is known here", option,
+                                 fmt::join(unknown, ", ")));
   out.write(options.json ? comparison_json(*rows, wanted) : comparison_table(*rows, wanted));
   return {};
 }
@@ -253,7 +271,8 @@ void add_simulate(CLI::App& app, Session& session) {
   const auto option = [&](const char* name, auto& value, const std::string& help, const char* type) {
     return command->add_option(name, value, help)->type_name(type);
   };
-  option("collective", options->collective, "allreduce, broadcast, ...", "COLLECTIVE");
+  option("collective", options->collective, "allreduce (also without the word, of --model), broadcast, ...",
+         "COLLECTIVE");
   option("--nodes", options->nodes, "How many nodes (1)", "N")->check(between(1, most_simulated_ranks));
   option("--ranks-per-node", options->ranks_per_node, "Ranks of each (8)", "R")->check(between(1, 4096));
   option("--machine", options->machine, fmt::format("{}, or a JSON file (100g)", fmt::join(machine_names(), ", ")),
@@ -275,9 +294,13 @@ void add_simulate(CLI::App& app, Session& session) {
       ->check(between(0.001, 1e6))
       ->needs(model);
   option("--bucket", options->bucket, "With --model: gradients are fused to this size (25M)", "SIZE")->needs(model);
-  option("--measured", options->measured, "Compare with what fabring perf --format json wrote", "F");
+  option("--measured", options->measured,
+         "Compare with what fabring perf --format json wrote, on as many nodes as that had", "F");
   option("--plot", options->plot, "Write the table as an SVG chart (with --scale that of the last size)", "F.svg");
-  option("--links", options->links, "Write the bytes of the last size from node to node as an SVG picture", "F.svg");
+  option("--links", options->links,
+         "Write the bytes of the last size from node to node as an SVG picture (of star, ring, hierarchical and "
+         "circulant, or of --algorithm)",
+         "F.svg");
   add_common_options(*command, *options,
                      {.json = "JSON instead of a table", .explain = "Also the prices, and why the fastest wins"});
   command->add_flag("--show-machine", options->show_machine, "Print the machine as JSON, to start a description from");

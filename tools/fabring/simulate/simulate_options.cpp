@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "runtime/base/nearest_name.hpp"
@@ -53,7 +54,8 @@ Status read_stragglers(const std::string& text, std::uint64_t seed, simulation::
 
 Result<SimulatedWorlds> understand(const SimulateOptions& options) {
   SimulatedWorlds wanted;
-  if (options.collective.empty() && !options.show_machine) return wrong_argument(which_collective());
+  if (options.collective.empty() && options.model.empty() && !options.show_machine)  // a model's is allreduce
+    return wrong_argument(which_collective());
   const auto collective = read_collective(options.collective.empty() ? "allreduce" : options.collective);
   if (!collective) return collective.error();
   wanted.forecast.collective = *collective;
@@ -72,19 +74,25 @@ Result<SimulatedWorlds> understand(const SimulateOptions& options) {
     wanted.sizes.push_back(*bytes);
   }
   if (*collective == Collective::barrier) wanted.sizes = {0};
-  wanted.nodes = options.nodes;
-  wanted.ranks_per_node = options.ranks_per_node;
-  if (std::int64_t{options.nodes} * options.ranks_per_node > most_simulated_ranks)
-    return wrong_argument(fmt::format("{} nodes of {} ranks are more than {} ranks", options.nodes,
-                                      options.ranks_per_node, most_simulated_ranks));
+  constexpr int usual_ranks_per_node = 8;
+  wanted.nodes = std::max(options.nodes, 1);
+  wanted.nodes_are_given = options.nodes > 0;
+  wanted.ranks_per_node = options.ranks_per_node > 0 ? options.ranks_per_node : usual_ranks_per_node;
+  if (std::int64_t{wanted.nodes} * wanted.ranks_per_node > most_simulated_ranks)
+    return wrong_argument(fmt::format("{} nodes of {} ranks are more than {} ranks", wanted.nodes,
+                                      wanted.ranks_per_node, most_simulated_ranks));
+  if (options.nodes > 0 && !options.scale.empty() && options.links.empty())
+    return wrong_argument(
+        "--nodes would do nothing: --scale says how many ranks, and --ranks-per-node how many are on a node; leave it "
+        "out");
   if (!options.scale.empty()) {
     auto scale = parse_list(options.scale);
     if (!scale) return scale.error().with_prefix("--scale: ");
     for (const std::string& each : *scale) {
       auto ranks = parse_integer(each, 1, most_simulated_ranks);
       if (!ranks) return ranks.error().with_prefix("--scale: ");
-      if (*ranks % options.ranks_per_node != 0)
-        return wrong_argument(fmt::format("--scale: {} ranks do not fill nodes of {}", *ranks, options.ranks_per_node));
+      if (*ranks % wanted.ranks_per_node != 0)
+        return wrong_argument(fmt::format("--scale: {} ranks do not fill nodes of {}", *ranks, wanted.ranks_per_node));
       wanted.scale.push_back(static_cast<int>(*ranks));
     }
   }
@@ -98,6 +106,8 @@ Result<SimulatedWorlds> understand(const SimulateOptions& options) {
   if (!options.measured.empty() &&
       (!options.algorithm.empty() || options.sizes != left_out.sizes || !options.scale.empty() || options.explain))
     return wrong_argument("--measured takes what was measured: leave out --algorithm, --sizes, --scale and --explain");
+  if (!options.measured.empty() && options.ranks_per_node > 0 && options.links.empty())
+    return wrong_argument("--ranks-per-node would do nothing: --measured has the ranks of each call; leave it out");
   if (!options.model.empty() && (options.sizes != left_out.sizes || options.explain))
     return wrong_argument("--model takes the sizes of its gradients: leave out --sizes and --explain");
   if (!options.model.empty() && options.compute_ms <= 0)

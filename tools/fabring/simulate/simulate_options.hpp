@@ -18,7 +18,7 @@ inline constexpr int most_simulated_ranks = most_measured_ranks;
 struct SimulateOptions : CommonOptions {
   std::string collective, machine = "100g", sizes = "1K,16K,256K,4M,64M", algorithm, scale, stragglers, plot, links,
                           model, bucket = "25M", measured;
-  int nodes = 1, ranks_per_node = 8;
+  int nodes = 0, ranks_per_node = 0;  // 0: not given
   double compute_ms = 0;
   std::uint64_t seed = 1;
   bool show_machine = false;
@@ -31,6 +31,7 @@ struct SimulatedWorlds {
   std::vector<Algorithm> algorithms;
   std::vector<int> scale;  // ranks; empty: one world
   int nodes = 1, ranks_per_node = 1;
+  bool nodes_are_given = false;  // else a measurement says itself on how many it was
 };
 
 /// invalid_argument: an option that makes no sense, or a machine that nobody describes.

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <tuple>
 
 #include "runtime/startup/machine_file.hpp"
 #include "tests/tools/fabring/program.hpp"
@@ -135,8 +136,66 @@ TEST(Simulate, ComparesWithWhatWasMeasured) {
        R"([{"collective": "allreduce", "ranks": 2, "bytes": 1, "algorithm": "ring", "time_us": 1e300}])",
        R"([{"collective": "allreduce", "ranks": 2, "bytes": 8, "algorithm": "ring", "time_us": 1, "model": "gpt2"}])"}) {
     const Scratch broken(text);
-    EXPECT_EQ(run({"simulate", "allreduce", "--measured", broken.path()}).code, 2) << text;
+    const int code = run({"simulate", "allreduce", "--measured", broken.path()}).code;
+    EXPECT_EQ(code, std::string(text).find(": 5") == std::string::npos ? 3 : 2) << text << ": of others there are none";
   }
+  const Scratch machine("no JSON");
+  EXPECT_EQ(run({"simulate", "allreduce", "--machine", machine.path()}).code, 3);
+}
+
+std::string entry(const std::string& more) {
+  return R"({"collective": "allreduce", "dtype": "float32", "ranks": 4, "bytes": 1024, )" + more + "}";
+}
+std::string of_ring(const std::string& more) { return entry(R"("algorithm": "ring", "time_us": 5.0)" + more); }
+
+TEST(MeasuredTimes, SaysWhichEntryIsWrongAndHow) {
+  for (const auto& [fields, why] :
+       {std::pair<std::string, const char*>{R"("algorithm": "ring", "time_us": "x")",
+                                            "entry 2 has a time_us that is no"},
+        {R"("algorithm": "ring")", "entry 2 lacks time_us"},
+        {R"("algorithm": "ring", "time_us": 0)", "entry 2 has a time_us of 0"},
+        {R"("algorithm": "ring", "time_us": -3)", "entry 2 has a time_us of -3"},
+        {R"("algorithm": 3, "time_us": 1)", "entry 2 has a algorithm that is no word"},
+        {R"("algorithm": "ring", "time_us": 1, "nodes": 5)", "entry 2 has 5 nodes of 4 ranks"},
+        {R"("algorithm": "ring", "time_us": 1, "time_us": 2)", "the field 'time_us' is there twice, in [1]"}}) {
+    const auto times = measured_times("[" + of_ring("") + "," + entry(fields) + "]");
+    ASSERT_FALSE(times) << fields;
+    EXPECT_THAT(times.error().message(), HasSubstr(why));
+  }
+}
+
+// A run with bfloat16 was held against the price of float32, and two nodes against one.
+TEST(Simulate, ComparesOnlyWhatItHasAForecastOf) {
+  const auto compared = [](const std::string& rows, std::vector<std::string> more = {}) {
+    const Scratch measured("[" + rows + "]");
+    more.insert(more.begin(), {"simulate", "allreduce", "--machine", "10g", "--measured", measured.path()});
+    return run(more);
+  };
+  const auto nodes = compared(of_ring(R"(, "nodes": 2, "wire_type": "float32", "memory": "host")"), {"--json"});
+  ASSERT_EQ(nodes.code, 0) << nodes.err;
+  const auto row = nlohmann::json::parse(nodes.out)[0];
+  EXPECT_EQ(row["nodes"], 2);
+  const auto one = nlohmann::json::parse(compared(of_ring(""), {"--json"}).out)[0];
+  EXPECT_EQ(one["nodes"], 1) << "an older file does not say";
+  EXPECT_NE(one["time_us"], row["time_us"]);
+  EXPECT_EQ(nlohmann::json::parse(compared(of_ring(""), {"--json", "--nodes", "4"}).out)[0]["nodes"], 4);
+  for (const auto& [rows, more, why] : std::vector<std::tuple<std::string, std::vector<std::string>, const char*>>{
+           {of_ring(R"(, "nodes": 2)"), {"--nodes", "4"}, "measured on 2 nodes, and --nodes says 4"},
+           {of_ring(R"(, "nodes": 3)"), {}, "4 ranks on 3 nodes: only nodes of equally many"},
+           {of_ring(R"(, "wire_type": "bfloat16")"), {}, "travelled as bfloat16"},
+           {of_ring(R"(, "memory": "mapped")"), {}, "mapped memory, which has no price"},
+           {of_ring(""), {"--ranks-per-node", "2"}, "--ranks-per-node would do nothing"},
+           {entry(R"("algorithm": "by hand", "time_us": 1)"),
+            {},
+            "are by 'by hand', an algorithm that is not known"}}) {
+    const auto refused = compared(rows, more);
+    EXPECT_EQ(refused.code, 2) << refused.err;
+    EXPECT_THAT(refused.err, HasSubstr(why));
+  }
+  const auto some = compared(of_ring("") + "," + entry(R"("algorithm": "by hand", "time_us": 1)"));
+  EXPECT_EQ(some.code, 0) << some.err;
+  EXPECT_THAT(some.err, HasSubstr("left out what was measured by by hand"));
+  EXPECT_THAT(some.out, HasSubstr("of 1 within 20%"));
 }
 
 }  // namespace

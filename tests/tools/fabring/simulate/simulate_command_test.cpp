@@ -117,7 +117,7 @@ TEST(Simulate, ListsWhatWasMeasuredByTheBytesOfTheMeasurement) {
   const Scratch measured(
       R"([{"collective": "all_gather", "algorithm": "ring", "bytes": 4, "ranks": 4, "time_us": 2.0}])");
   std::vector<std::string> words{"simulate", "all_gather", "--measured", measured.path()};
-  EXPECT_THAT(run(words).out, HasSubstr("\n       4 B      4                 ring"));
+  EXPECT_THAT(run(words).out, HasSubstr("\n       4 B      4      1                 ring"));
   words.emplace_back("--json");
   EXPECT_EQ(nlohmann::json::parse(run(words).out)[0]["bytes"], 4) << "not those of an element of each rank";
 }
@@ -152,7 +152,8 @@ TEST(Simulate, BlocksHaveAnElementEach) {
   const auto explained = of({"64", "--explain"});
   EXPECT_THAT(explained.out, HasSubstr("all_gather of 2 KiB"));
   const auto scale = run({"simulate", "all_gather", "--scale", "8,512", "--algorithm", "ring", "--sizes", "64"});
-  EXPECT_THAT(scale.out, testing::AllOf(HasSubstr("all_gather of 64 B"), HasSubstr("(512 ranks: 2 KiB, an element"),
+  EXPECT_THAT(scale.out, testing::AllOf(HasSubstr("all_gather of 64 B"),
+                                        HasSubstr("(512 ranks: 64 B is simulated as 2 KiB, one element for each rank)"),
                                         testing::Not(HasSubstr("(8 ranks"))));
   const Scratch links;
   EXPECT_EQ(
@@ -160,9 +161,10 @@ TEST(Simulate, BlocksHaveAnElementEach) {
           .code,
       0);
   EXPECT_THAT(links.text(), testing::AllOf(HasSubstr("all_gather of 128 B"), testing::Not(HasSubstr("node 0 B"))));
-  const auto whole =
-      nlohmann::json::parse(run({"simulate", "allreduce", "--sizes", "0,1,3", "--algorithm", "ring", "--json"}).out);
+  const auto rounded = run({"simulate", "allreduce", "--sizes", "0,1,3,5", "--algorithm", "ring", "--json"});
+  const auto whole = nlohmann::json::parse(rounded.out);
   ASSERT_EQ(whole.size(), 2u);
+  EXPECT_THAT(rounded.err, HasSubstr("5 B is simulated as 4 B, whole elements of 4 bytes")) << "as perf measures it";
   EXPECT_EQ(whole[0]["bytes"], 0);
   EXPECT_EQ(whole[1]["bytes"], 4) << "an element";
 }
@@ -198,6 +200,25 @@ TEST(Simulate, PicturesTellPricesAndExtrapolationsFromWhatWasSimulated) {
   EXPECT_THAT(draw(chart), testing::AllOf(HasSubstr("price, not simulated"), HasSubstr("rest added at its pace")));
 }
 
+// The eleventh curve had the first one's colour, and was dashed, which one point does not show.
+TEST(Simulate, EveryAlgorithmHasAColourOfItsOwn) {
+  for (int i = 0; i < collective_count; ++i) {
+    const auto collective = static_cast<Collective>(i);
+    EXPECT_LE(std::ranges::count_if(all_algorithms(), [=](Algorithm one) { return has_algorithm(collective, one); }),
+              std::ptrdiff_t{curve_colours})
+        << name(collective);
+  }
+}
+
+TEST(Simulate, LinksSayWhichAlgorithmsAreDrawn) {
+  const Scratch links;
+  const std::vector<std::string> all{"simulate", "allreduce", "--nodes", "2",       "--ranks-per-node",
+                                     "2",        "--sizes",   "1M",      "--links", links.path()};
+  EXPECT_THAT(run(all).err, HasSubstr("drawn are star, ring, hierarchical, circulant; --algorithm names others"));
+  EXPECT_THAT(run({"simulate", "--help"}).out,
+              testing::ContainsRegex("star,[ \n]+ring, hierarchical and circulant, or"));
+}
+
 TEST(Simulate, LinkLoadsAreThoseOfThePlans) {
   const auto ring = link_loads(Collective::allreduce, Algorithm::ring, {0, 1, 2, 3}, 4096, 4);
   ASSERT_TRUE(ring);
@@ -231,6 +252,8 @@ TEST(Simulate, SaysWhatIsWrongWithItsUse) {
       {{"simulate", "allreduce", "--measured", "x", "--algorithm", "ring"}, "leave out --algorithm"},
       {{"simulate", "allreduce", "--measured", "x", "--sizes", "1M"}, "--sizes"},
       {{"simulate", "allreduce", "--measured", "x", "--scale", "8"}, "--scale"},
+      {{"simulate", "allreduce", "--scale", "8", "--nodes", "4"}, "--nodes would do nothing: --scale says"},
+      {{"simulate", "--model", "resnet50"}, "--compute-ms"},
       {{"simulate", "allreduce", "--seed", "2"}, "--stragglers"},
       {{"simulate", "allreduce", "--stragglers", "0.1:5", "--seed", "-1"}, "'-1' is not a whole number"},
       {{"simulate", "allreduce", "--stragglers", "0.1:5", "--seed", ""}, "--seed lacks its value"},

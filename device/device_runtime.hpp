@@ -137,6 +137,7 @@ class DeviceRuntime {
 
   /// Host memory that devices copy from and to at full speed; null if there is none.
   virtual std::byte* allocate_pinned(std::size_t bytes) = 0;
+  /// Sooner or later, by a thread of its own: never waits for the driver.
   virtual void free_pinned(std::byte* block) = 0;
   /// From now on what is freed, or would be let go, stays for what this process allocates later. To free anything waits
   /// for all that a device has to do, which may be for ever once a stream of the program stands still.

@@ -242,25 +242,32 @@ class CudaRuntime final : public DeviceRuntime {
     return noted(static_cast<std::byte*>(block), bytes);
   }
 
+  // What is not freed yet is the first that is taken when memory is wanted, so that no more of it piles up while the
+  // thread waits.
   void free_pinned(std::byte* block) override {
-    auto context = any_context();
-    if (!context) return;
+    const auto context = any_context();
+    if (!context || home_ != &ProcessWide::here()) return;
     {
       std::lock_guard lock(mutex_);
       const auto node = pinned_.extract(block);
-      if (keeps_.load() && node) return ProcessWide::here().leave(ProcessWide::of_the_host, block, node.mapped());
+      if (!node) return;
+      home_->leave(ProcessWide::of_the_host, block, node.mapped());
     }
-    if (const auto entry = Entry::into(*driver_, *context)) driver_->cuMemFreeHost(block);
+    if (keeps_.load()) return;
+    home_->closing().close([home = home_, pool = pool_, context = *context, block] {
+      const auto entry = Entry::into(pool->driver(), context);
+      if (entry && home->take(ProcessWide::of_the_host, block)) pool->driver().cuMemFreeHost(block);
+    });
   }
 
   void keep_what_is_freed() override {
     keeps_.store(true);
-    if (loaded_.load()) opened_->keep(this);
+    if (loaded_.load()) home_->closing().keep(this);
   }
 
   void free_again() override {
     keeps_.store(false);
-    if (loaded_.load()) opened_->close_again(this);
+    if (loaded_.load()) home_->closing().close_again(this);
   }
 
   Status begin() override {
@@ -356,7 +363,7 @@ class CudaRuntime final : public DeviceRuntime {
     driver_ = &pool_->driver();
     opened_->begin(this);
     loaded_.store(true);
-    if (keeps_.load()) opened_->keep(this);
+    if (keeps_.load()) home_->closing().keep(this);
   }
 
   // The primary context, as the CUDA runtime and PyTorch use it. Retained for as long as the process lives: releasing

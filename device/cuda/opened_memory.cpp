@@ -1,13 +1,12 @@
 #include "device/cuda/opened_memory.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
 #include "device/cuda/sharing.hpp"
-#include "runtime/base/named_thread.hpp"
 
 namespace fabring::cuda {
 namespace {
@@ -37,12 +36,16 @@ Status check(const DeviceShare& share) {
   return facts.pieces == 0 || all == facts.bytes ? Status() : wrong("the length of its pieces");
 }
 
+Status not_closed_yet(const DeviceShare::Facts& facts) {
+  return Status(ErrorCode::unavailable,
+                fmt::format("what process {} had at this address before is not closed yet", facts.process.pid));
+}
+
 Status failure(const Driver& driver, const char* call, Answer answer, const DeviceShare::Facts& facts) {
   if (is_fatal(answer)) return driver.error(call, answer);
   if (answer == already_mapped)
     return Status(ErrorCode::unavailable,
-                  fmt::format("what process {} had at this address before is not closed yet: {}", facts.process.pid,
-                              driver.words(call, answer)));
+                  fmt::format("{}: {}", not_closed_yet(facts).message(), driver.words(call, answer)));
   const bool elsewhere = facts.process.pid_namespace != ProcessName::self().pid_namespace;
   return Status(ErrorCode::unsupported,
                 fmt::format("GPU memory of process {} cannot be opened here{}: {}", facts.process.pid,
@@ -55,7 +58,8 @@ Status failure(const Driver& driver, const char* call, Answer answer, const Devi
 // What the driver mapped, until it is not needed any more.
 class OpenedMemory::Mapping {
  public:
-  Mapping(std::shared_ptr<EventPool> pool, Context context) : pool_(std::move(pool)), context_(context) {}
+  Mapping(std::shared_ptr<EventPool> pool, Context context, int device, const DeviceShare::Facts& facts)
+      : of(device, facts), pool_(std::move(pool)), context_(context) {}
   ~Mapping() {
     const auto entry = Entry::into(driver(), context_);
     if (handle_) {  // it is closed in the context that is current; without ours it stays
@@ -74,6 +78,7 @@ class OpenedMemory::Mapping {
 
   std::byte* at() const { return reinterpret_cast<std::byte*>(at_); }
 
+  const std::pair<int, DeviceShare::Facts> of;
   bool closes_here = false;  // its last user says so, who may wait
 
   Status open_handle(const DeviceShare::Facts& facts) {
@@ -125,125 +130,60 @@ class OpenedMemory::Mapping {
   std::vector<std::uint64_t> mapped_;
 };
 
-OpenedMemory::OpenedMemory(std::shared_ptr<EventPool> pool) : pool_(std::move(pool)), process_(::getpid()) {}
+OpenedMemory::OpenedMemory(std::shared_ptr<EventPool> pool, ClosingThread& closing)
+    : pool_(std::move(pool)), closing_(closing) {}
 
 OpenedMemory::~OpenedMemory() = default;
 
-// A thread that is not in the child may hold the locks, and what the driver mapped is not the child's.
-bool OpenedMemory::in_child() const { return ::getpid() != process_; }
-
 void OpenedMemory::begin(const void* runtime) {
-  {
-    std::lock_guard lock(closing_mutex_);
-    runtimes_.insert(runtime);
-    if (!keeping_.empty()) return;
-    closes_later_ = false;
-  }
-  {
-    std::lock_guard lock(mutex_);
-    kept_.forget_if([](const auto& whose) { return whose.second.has_ended(); });  // while nobody was there to see it
-  }
-  close_aside();
+  if (!closing_.begin(runtime)) return;
+  std::lock_guard lock(mutex_);
+  kept_.forget_if([](const auto& whose) { return whose.second.has_ended(); });  // while nobody was there to see it
 }
 
+// The last one closes what is kept in this thread, but for what others still use.
 void OpenedMemory::end(const void* runtime) {
-  bool last = false;
-  {
-    std::lock_guard lock(closing_mutex_);
-    runtimes_.erase(runtime);
-    keeping_.erase(runtime);
-    last = runtimes_.empty();
-    if (!last && keeping_.empty()) closes_later_ = false;
-    if (last && closes_later_) return;
-  }
-  close_aside();
-  if (!last) return;
+  if (!closing_.end(runtime)) return;
   std::vector<Shared> unused;
   {
     std::lock_guard lock(mutex_);
     unused = kept_.take_all();
     warned_ = false;
   }
-  close_here(std::move(unused));
-}
-
-void OpenedMemory::keep(const void* runtime) {
-  if (in_child()) return;
-  std::lock_guard lock(closing_mutex_);
-  keeping_.insert(runtime);
-  closes_later_ = true;
-}
-
-void OpenedMemory::close_again(const void* runtime) {
-  if (in_child()) return;
-  {
-    std::lock_guard lock(closing_mutex_);
-    keeping_.erase(runtime);
-    if (!keeping_.empty()) return;
-    closes_later_ = false;
-  }
-  close_aside();
+  for (Shared& one : unused)
+    if (one.use_count() == 1) one->closes_here = true;
 }
 
 void OpenedMemory::forget(const ProcessName& process) {
-  if (in_child()) return;
+  if (closing_.in_child()) return;
   std::lock_guard lock(mutex_);
   kept_.forget_if([&](const auto& whose) { return whose.second == process; });
 }
 
 // By the last user of a mapping, whoever that is.
 void OpenedMemory::close(std::unique_ptr<Mapping> mapping) {
-  if (in_child()) return (void)mapping.release();
-  if (mapping->at() == nullptr) return;
-  {
-    std::lock_guard lock(closing_mutex_);
-    if (closes_later_ || !mapping->closes_here) to_close_.push_back(std::move(mapping));
-  }
-  close_aside();
+  if (closing_.in_child()) return (void)mapping.release();
+  if (mapping->at() == nullptr || (mapping->closes_here && !closing_.keeps())) return;
+  std::shared_ptr<Mapping> one(std::move(mapping));
+  const auto noted = [&] {
+    std::lock_guard lock(unclosed_mutex_);
+    return unclosed_.insert(unclosed_.end(), one->of);
+  }();
+  closing_.close([this, noted, one = std::move(one)]() mutable {
+    one.reset();
+    std::lock_guard lock(unclosed_mutex_);
+    unclosed_.erase(noted);
+  });
 }
 
-// In this thread, but for what others still use.
-void OpenedMemory::close_here(std::vector<Shared> unused) {
-  for (Shared& one : unused)
-    if (one.use_count() == 1) one->closes_here = true;
-}
-
-// The thread may outlive all runtimes; this does too. Where there are no more threads it all waits for whoever lets go
-// next.
-void OpenedMemory::close_aside() {
-  std::lock_guard lock(closing_mutex_);
-  if (closing_ || (closes_later_ && !in_the_way_) || to_close_.empty()) return;
-  auto thread = start_thread("fabring-close", [this] { close_all(); });
-  if (!thread) return;
-  closing_ = true;
-  thread->detach();
-}
-
-void OpenedMemory::close_all() {
-  for (;;) {
-    std::unique_ptr<Mapping> one;
-    {
-      std::lock_guard lock(closing_mutex_);
-      if (to_close_.empty()) in_the_way_ = false;
-      if ((closes_later_ && !in_the_way_) || to_close_.empty()) {
-        closing_ = false;
-        return;
-      }
-      one = std::move(to_close_.back());
-      to_close_.pop_back();
-    }
-    one.reset();  // which may take for ever
-  }
-}
-
-// All that is to be closed: closing one waits for the same as closing all. What is in use is let go later, and in the
-// way of the next one then.
-void OpenedMemory::close_what_is_in_the_way() {
-  {
-    std::lock_guard lock(closing_mutex_);
-    in_the_way_ = !to_close_.empty();
-  }
-  close_aside();
+// The driver would say CUDA_ERROR_ALREADY_MAPPED, or keep who asks waiting until that is closed, which may be for ever.
+bool OpenedMemory::is_in_the_way(int device, const DeviceShare::Facts& facts) {
+  if (facts.pieces > 0 || facts.allocation == 0) return false;
+  std::lock_guard lock(unclosed_mutex_);
+  return std::any_of(unclosed_.begin(), unclosed_.end(), [&](const auto& one) {
+    const auto& [of, there] = one;
+    return of == device && there.pieces == 0 && there.allocation != 0 && contradict(there, facts);
+  });
 }
 
 OpenedMemory::Shared OpenedMemory::find(const std::pair<int, ProcessName>& whose, const DeviceShare::Facts& facts) {
@@ -261,21 +201,23 @@ Result<std::shared_ptr<std::byte>> OpenedMemory::open(int device, Context contex
   if (const Shared kept = find(whose, facts)) return part_of(kept);
   std::lock_guard opening_lock(opening_mutex_);
   if (const Shared kept = find(whose, facts)) return part_of(kept);  // by another thread meanwhile
-  std::vector<Shared> replaced;
   {
     std::lock_guard lock(mutex_);
-    replaced = kept_.replace(whose, facts);
+    (void)kept_.replace(whose, facts);
   }
-  close_here(std::move(replaced));
+  if (is_in_the_way(device, facts)) {
+    closing_.close_what_is_in_the_way();
+    return not_closed_yet(facts);
+  }
   if (facts.pieces > share.descriptors.size())
     return Status(ErrorCode::unavailable, "these pieces of a GPU's memory are not mapped here");
-  const Shared mapping(new Mapping(pool_, context),
+  const Shared mapping(new Mapping(pool_, context, device, facts),
                        [this](Mapping* unused) { close(std::unique_ptr<Mapping>(unused)); });
   {
     const auto entry = Entry::into(pool_->driver(), context);
     if (!entry) return entry.error();
     const Status opened = facts.pieces == 0 ? mapping->open_handle(facts) : mapping->open_pieces(device, share);
-    if (opened.code() == ErrorCode::unavailable) close_what_is_in_the_way();
+    if (opened.code() == ErrorCode::unavailable) closing_.close_what_is_in_the_way();
     FABRING_TRY(opened);
   }
   std::lock_guard lock(mutex_);

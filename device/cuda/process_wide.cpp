@@ -50,9 +50,14 @@ ProcessWide::Left ProcessWide::take(int device, std::size_t bytes) {
   return taken;
 }
 
+bool ProcessWide::take(int device, const std::byte* block) {
+  const std::lock_guard lock(mutex_);
+  return std::erase_if(left_[device], [block](const auto& one) { return one.second == block; }) > 0;
+}
+
 OpenedMemory& ProcessWide::opened() {
   const std::lock_guard lock(mutex_);
-  if (!opened_) opened_ = std::make_unique<OpenedMemory>(pool_);
+  if (!opened_) opened_ = std::make_unique<OpenedMemory>(pool_, closing_);
   return *opened_;
 }
 

@@ -5,8 +5,11 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdint>
+#include <future>
 #include <memory>
+#include <thread>
 
 #include "device/cuda/cuda_runtime.hpp"
 
@@ -26,6 +29,27 @@ inline std::byte* see(const void* at) {
 
 /// The device, and what waits for it.
 inline void stand_still(bool on) { driver_function<void (*)(int)>("fake_cuda_stand_still")(on ? 1 : 0); }
+
+/// Does this end while the device stands still? It goes on if not.
+template <class Body>
+bool ends_while_it_stands_still(const Body& body) {
+  stand_still(true);
+  auto ended = std::async(std::launch::async, body);
+  const bool in_time = ended.wait_for(std::chrono::seconds(5)) == std::future_status::ready;
+  if (!in_time) stand_still(false);
+  ended.get();
+  return in_time;
+}
+
+/// For what another thread does.
+template <class Condition>
+bool becomes_true(const Condition& condition) {
+  const auto last = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (!condition() && std::chrono::steady_clock::now() < last) std::this_thread::yield();
+  return condition();
+}
+
+inline std::size_t pinned_bytes() { return driver_function<std::size_t (*)()>("fake_cuda_pinned_bytes")(); }
 
 inline bool wait_for(DeviceQueue& queue, std::uint64_t mark) {
   for (int i = 0; i < 1'000'000; ++i) {

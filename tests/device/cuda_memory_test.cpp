@@ -1,6 +1,10 @@
 // What the CUDA runtime knows of an address, also for network cards that are to reach it.
 
 #include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
 
 #include "tests/device/begun_cuda.hpp"
 
@@ -78,6 +82,56 @@ TEST_F(CudaMemory, remote_writes_are_seen_where_the_driver_says_so) {
   EXPECT_FALSE(runtime->sees_remote_writes(0)) << "although the driver says that they are ordered";
   unsetenv("FAKE_CUDA_MAJOR");
   EXPECT_FALSE(runtime->sees_remote_writes(99));
+}
+
+// Whoever drives all communicators frees it.
+TEST_F(CudaMemory, who_frees_pinned_memory_does_not_wait_for_the_device) {
+  ASSERT_TRUE(runtime->allocate(0, 64).has_value());  // a GPU must have been used
+  const std::size_t before = pinned_bytes();
+  std::byte* const first = runtime->allocate_pinned(65536);
+  std::byte* const second = runtime->allocate_pinned(65536);
+  std::byte* again = nullptr;
+  EXPECT_TRUE(ends_while_it_stands_still([&] {
+    runtime->free_pinned(first);
+    runtime->free_pinned(second);
+    again = runtime->allocate_pinned(65536);
+  }));
+  EXPECT_TRUE(again == first || again == second) << "what is not freed yet is used again";
+  EXPECT_EQ(pinned_bytes(), before + 2 * 65536);
+  stand_still(false);
+  EXPECT_TRUE(becomes_true([&] { return pinned_bytes() == before + 65536; })) << pinned_bytes();
+  runtime->free_pinned(again);
+  EXPECT_TRUE(becomes_true([&] { return pinned_bytes() == before; })) << pinned_bytes();
+}
+
+// The driver takes itself down after that.
+TEST(CudaEndOfProcess, waits_for_what_a_thread_is_just_freeing) {
+  const pid_t child = fork();
+  if (child == 0) {
+    load_driver();
+    static const auto runtime = make_cuda_runtime();
+    static std::size_t before = 0;
+    if (!runtime->begin().ok() || !runtime->allocate(0, 64)) ::_exit(2);
+    before = pinned_bytes();
+    std::byte* const block = runtime->allocate_pinned(std::size_t{64} << 20);
+    static std::promise<void> looked;
+    std::atexit([] {  // as the driver's own end: it was there before
+      const bool freed = pinned_bytes() == before;
+      looked.set_value();
+      ::_exit(freed ? 0 : 1);
+    });
+    stand_still(true);
+    runtime->free_pinned(block);
+    if (!becomes_true([] { return driver_function<int (*)()>("fake_cuda_waiting")() == 1; })) ::_exit(3);
+    std::thread([] {
+      looked.get_future().wait_for(std::chrono::milliseconds(200));  // who does not wait is here before that
+      stand_still(false);
+    }).detach();
+    std::exit(4);
+  }
+  int ended = 0;
+  ASSERT_EQ(::waitpid(child, &ended, 0), child);
+  EXPECT_TRUE(WIFEXITED(ended) && WEXITSTATUS(ended) == 0) << ended;
 }
 
 }  // namespace

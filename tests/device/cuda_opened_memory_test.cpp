@@ -4,10 +4,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <chrono>
-#include <future>
+#include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "device/kept_shares.hpp"
@@ -105,19 +103,7 @@ unsigned long count_of(const char* what) { return driver_function<unsigned long 
 unsigned long open_handles() { return count_of("fake_cuda_open_handles"); }
 /// Another thread closes them.
 bool only_open_handles(unsigned long left) {
-  const auto last = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-  while (open_handles() != left && std::chrono::steady_clock::now() < last) std::this_thread::yield();
-  return open_handles() == left;
-}
-/// Does this end while the device stands still? It goes on either way.
-template <class Body>
-bool ends_while_it_stands_still(const Body& body) {
-  stand_still(true);
-  auto ended = std::async(std::launch::async, body);
-  const bool in_time = ended.wait_for(std::chrono::seconds(5)) == std::future_status::ready;
-  if (!in_time) stand_still(false);
-  ended.get();
-  return in_time;
+  return becomes_true([left] { return open_handles() == left; });
 }
 
 /// Those who share must be there before this process begins with the driver.
@@ -131,6 +117,15 @@ class OpenedAndKept : public ::testing::Test {
   void open(const DeviceShare::Facts& facts) {
     const auto opened = runtime->open_share(0, {facts, {}});
     ASSERT_TRUE(opened.has_value()) << opened.error().message();
+  }
+  /// Where something else was open, which another thread closes first.
+  void open_once_closed(const DeviceShare::Facts& facts) {
+    Status opened;
+    EXPECT_TRUE(becomes_true([&] {
+      opened = runtime->open_share(0, {facts, {}}).error();
+      return opened.code() != ErrorCode::unavailable;
+    })) << opened.message();
+    EXPECT_TRUE(opened.ok()) << opened.message();
   }
   void open(const std::vector<DeviceShare::Facts>& all) {
     for (const auto& facts : all) open(facts);
@@ -160,7 +155,7 @@ TEST_F(OpenedAndKept, what_a_runtime_left_open_is_closed_by_those_after_it) {
   EXPECT_EQ(open_handles(), 2u);
   open(facts[0]);
   EXPECT_EQ(count_of("fake_cuda_opens"), 2u) << "it is open";
-  open(later(facts[0]));
+  open_once_closed(later(facts[0]));
   EXPECT_EQ(count_of("fake_cuda_closes"), 1u);
   EXPECT_EQ(open_handles(), 2u);
   runtime.reset();
@@ -198,8 +193,8 @@ TEST_F(OpenedAndKept, what_is_let_go_is_closed_again_once_what_failed_is_over) {
   EXPECT_EQ(open_handles(), 3u);
   runtime->free_again();
   EXPECT_TRUE(only_open_handles(1)) << open_handles();
-  open(later(facts[1]));
-  EXPECT_EQ(count_of("fake_cuda_closes"), 3u) << "at once";
+  open_once_closed(later(facts[1]));
+  EXPECT_EQ(count_of("fake_cuda_closes"), 3u);
   runtime.reset();
   EXPECT_EQ(open_handles(), 0u);
 }
@@ -218,7 +213,7 @@ TEST_F(OpenedAndKept, what_is_in_the_way_of_something_else_is_closed_although_a_
   }));
   stand_still(false);
   ASSERT_TRUE(only_open_handles(0)) << open_handles();
-  open(later(facts[0]));
+  open_once_closed(later(facts[0]));
 }
 
 TEST_F(OpenedAndKept, of_a_process_that_has_ended_nothing_stays_open) {
@@ -301,8 +296,26 @@ TEST_F(OpenedAndKept, a_runtime_beside_one_that_kept_closes_again_once_that_has_
   EXPECT_EQ(count_of("fake_cuda_closes"), 0u);
   failed.reset();
   EXPECT_TRUE(only_open_handles(1)) << "what it let go itself: " << open_handles();
-  open(later(facts[1]));
+  open_once_closed(later(facts[1]));
   EXPECT_EQ(count_of("fake_cuda_closes"), 3u);
+}
+
+// Whoever drives opens it.
+TEST_F(OpenedAndKept, what_replaces_something_does_not_wait_until_that_is_closed) {
+  const Sharer other(1);
+  const auto facts = other.shares();
+  ASSERT_EQ(facts.size(), 1u);
+  begin();
+  open(facts);
+  EXPECT_TRUE(ends_while_it_stands_still([&] {
+    for (int i = 0; i < 2; ++i)
+      EXPECT_EQ(runtime->open_share(0, {later(facts[0]), {}}).error().code(), ErrorCode::unavailable);
+  }));
+  EXPECT_EQ(count_of("fake_cuda_opens"), 1u) << "the driver might keep waiting who asks it meanwhile";
+  EXPECT_EQ(open_handles(), 1u);
+  stand_still(false);
+  open_once_closed(later(facts[0]));
+  EXPECT_EQ(open_handles(), 1u);
 }
 
 }  // namespace

@@ -273,7 +273,6 @@ std::byte* FakeDevice::allocate_pinned(std::size_t bytes) {
 void FakeDevice::free_pinned(std::byte* block) {
   if (keeps_what_is_freed_) return;
   const Lock lock(mutex_);
-  note_free();
   const auto found = pinned_.find(block);
   if (found == pinned_.end()) {
     std::fprintf(stderr, "fake device: memory is freed as pinned that is not\n");

@@ -67,6 +67,8 @@ class FakeDevice final : public DeviceRuntime {
   void stand_still(bool on);
   /// Waits until it does not: as calls of the driver that wait for the device.
   void wait_while_still();
+  /// How many do so.
+  int waiting() const { return waiting_; }
   /// From now on no more memory of the host can be pinned, or again.
   void refuse_to_pin(bool on) { refuses_to_pin_ = on; }
   /// From now on the device has no memory left, or again.
@@ -235,6 +237,7 @@ class FakeDevice final : public DeviceRuntime {
   std::condition_variable_any goes_on_;  // after it stood still
   std::string broken_;
   bool still_ = false;
+  std::atomic<int> waiting_ = 0;
   int refuse_ = -1;
   unsigned unopenable_ = 0;
   unsigned in_pieces_ = 0;

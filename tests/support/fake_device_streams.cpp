@@ -235,7 +235,9 @@ void FakeDevice::stand_still(bool on) {
 
 void FakeDevice::wait_while_still() {
   Lock lock(mutex_);
+  ++waiting_;
   goes_on_.wait(lock, [this] { return !still_; });
+  --waiting_;
 }
 
 std::size_t FakeDevice::busy() const {

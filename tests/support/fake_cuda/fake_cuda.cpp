@@ -216,6 +216,7 @@ FAKE Answer cuDeviceGetUuid_v2(Uuid* uuid, Device number) {
 FAKE void* fake_cuda_see(const void* at) { return device->see(at); }
 FAKE unsigned long fake_cuda_calls() { return calls; }
 FAKE void fake_cuda_stand_still(int on) { device->stand_still(on != 0); }
+FAKE int fake_cuda_waiting() { return device->waiting(); }
 FAKE void fake_cuda_refuse_contexts(Answer answer) { answer_to_push = answer; }  // 0: no more
 FAKE void fake_cuda_break() { device->break_down(); }
 // Another context of this device beside the primary one, as a green one is; for good.

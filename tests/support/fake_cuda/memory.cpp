@@ -159,6 +159,7 @@ FAKE std::size_t fake_cuda_pinned_bytes() { return device->pinned_bytes(); }
 
 FAKE Answer cuMemFreeHost(void* block) {
   if (const Answer answer = check(); answer != success) return answer;
+  device->wait_while_still();
   device->free_pinned(static_cast<std::byte*>(block));
   return success;
 }

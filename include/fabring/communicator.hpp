@@ -256,6 +256,7 @@ class FABRING_API Communicator {
 /// Owns what communicators share: endpoints, scratch, the control plane. One per process is usual, several work.
 /// Its destructor leaves the job in good order (bounded by Config::leave_timeout; by 0.2 s where world has failed and
 /// no communicator of several ranks that was made since, as by shrink(), is well), and first receives what is coming.
+/// What a GPU was given to do for an operation it waits for once more as long, 2 s at least.
 ///
 /// In a child of fork() it is the parent's, with its communicators, works and memory: every call on them there is
 /// invalid_argument at once (a Work is done, explain() has it as its status, abort() does nothing, there is no

@@ -286,6 +286,7 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   void report_suspects(Time now);
   Time time_to_settle(const std::vector<std::shared_ptr<Execution>>& failed) const;
   std::uint64_t in_motion(const std::vector<std::shared_ptr<Execution>>& failed) const;
+  void say_what_does_not_settle(const std::vector<std::shared_ptr<Execution>>& failed, bool& said) const;
   void settle();
   bool needs(Rank world_rank) const;
   bool is_away(Rank world_rank) const;
@@ -302,6 +303,8 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   bool due_for_a_note(Execution& execution, Time now) const;
   void note_waiting(CommunicatorCore& communicator, const Execution& execution, Time now);
   static std::string unread(const CommunicatorCore& communicator, const Execution& execution);
+  /// "; GPU 0 has not run what was posted to it", if it is so.
+  static std::string not_run(const Execution& execution);
   Time patience(const Execution& execution) const;
   static Time stuck_for(const Execution& execution, Time now);
   void say_what_waits(Execution& execution, Time now);
@@ -327,6 +330,8 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   void end_what_is_under_way(const Status& why);
   Status say_goodbye(std::chrono::milliseconds limit);
   void close_endpoint();
+  void await_devices();
+  void abandon_the_rest(const Status& why);
   Status log_untold();
   Accounts accounts() const;  ///< of this rank, with the drive held
 
@@ -421,6 +426,7 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
     Time since;               ///< by attended_: nothing has come back
     std::size_t outstanding;  ///< blocks, at the last look
     std::uint64_t in_motion;  ///< of these, and of others to the same peers: bytes, likewise
+    bool said = false;        ///< that a device keeps it waiting
   };
   std::vector<Settling> settling_;
   std::atomic<std::uint64_t> ran_at_once_{0};

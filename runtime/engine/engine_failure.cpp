@@ -217,6 +217,18 @@ std::uint64_t EngineCore::in_motion(const std::vector<std::shared_ptr<Execution>
   return bytes;
 }
 
+// It ends neither by an abort nor when its time is up.
+void EngineCore::say_what_does_not_settle(const std::vector<std::shared_ptr<Execution>>& failed, bool& said) const {
+  for (const auto& execution : failed) {
+    if (said || !execution->failed() || execution->busy_device() < 0) continue;
+    said = true;
+    parts_.log.warning(fmt::format(
+        "{} on '{}' has failed, but cannot end before GPU {} has run what was posted to it, which reads or writes its "
+        "buffers: something else occupies that GPU",
+        execution->call().describe(), execution->communicator()->label, execution->busy_device()));
+  }
+}
+
 // Time in which this rank itself stood still is nobody's fault (attended_).
 void EngineCore::settle() {
   for (std::size_t i = 0; i < settling_.size();) {
@@ -231,6 +243,8 @@ void EngineCore::settle() {
     if (left < settling_[i].outstanding || moving != settling_[i].in_motion) settling_[i].since = attended_;  // at it
     settling_[i].outstanding = std::min(settling_[i].outstanding, left);
     settling_[i].in_motion = moving;
+    if (attended_ - settling_[i].since >= Time(settle_with_the_living))
+      say_what_does_not_settle(running, settling_[i].said);
     if (attended_ - settling_[i].since >= time_to_settle(running)) {
       for (const auto& execution : running) {
         if (!execution->failed()) continue;

@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <mutex>
+#include <utility>
+#include <vector>
 
 #include "runtime/base/named_thread.hpp"
 #include "runtime/engine/engine_core.hpp"
@@ -11,6 +14,7 @@ namespace fabring {
 namespace {
 
 constexpr auto shortest_goodbye = std::chrono::milliseconds(200);
+constexpr auto least_time_for_devices = std::chrono::milliseconds(2000);
 
 // All parts of leaving share one limit: a launcher's grace is set by it.
 class LeaveTime {
@@ -24,6 +28,15 @@ class LeaveTime {
  private:
   const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
 };
+
+// A device reads and writes what they have whenever it runs what was posted, and a peer that does not answer reads it:
+// for as long as the process lives.
+void keep_for_good(std::shared_ptr<Execution> execution) {
+  static std::mutex mutex;
+  static auto& kept = *new std::vector<std::shared_ptr<Execution>>();
+  const std::lock_guard lock(mutex);
+  kept.push_back(std::move(execution));
+}
 
 }  // namespace
 
@@ -125,6 +138,40 @@ void EngineCore::close_endpoint() {
   drive([&] { return pending_.load() == 0; }, std::chrono::milliseconds(200));
 }
 
+// What was posted to a device writes to the program's memory whenever it is run, which may take as long as a kernel of
+// the program. So that is waited for beyond what the others are given.
+void EngineCore::await_devices() {
+  if (!devices_.is_copying()) return;
+  const auto limit = std::max(parts_.config.leave_timeout, least_time_for_devices);
+  drive([&] { return !devices_.is_copying(); }, limit);
+  if (!devices_.is_copying()) return;
+  for (const int device : devices_.copies().busy())
+    parts_.log.error(
+        fmt::format("{} leaves although GPU {} has not run within {} ms what was posted to it: it may still read and "
+                    "write the buffers of operations that were under way, and pinned memory that stays until the end "
+                    "of the process",
+                    who(parts_.self), device, limit.count()));
+}
+
+// Whoever waits for it would do so for ever.
+void EngineCore::abandon_the_rest(const Status& why) {
+  for (auto& one : running_) {
+    if (!one) continue;
+    const std::shared_ptr<Execution> left = std::move(one);
+    one = nullptr;
+    --running_count_;
+    left->fail(why);
+    if (const auto& from = left->delivered_from()) {
+      from->fail(left->failure());
+      finish_now(from);
+    }
+    left->abandon();
+    pending_.fetch_sub(1);
+    keep_for_good(left);
+  }
+  notify_waiters();
+}
+
 // What no operation of the program has ended with; the last of it is the answer.
 Status EngineCore::log_untold() {
   Status last = compare_accounts();
@@ -156,6 +203,8 @@ Status EngineCore::leave() {
   drive([&] { return pending_.load() == 0 && (!transfer_ || transfer_->drained()); }, time.left_of(whole));
   const Status left = say_goodbye(time.left_of(whole));
   close_endpoint();
+  await_devices();
+  abandon_the_rest(why);
   tell_state();
   const Status untold = log_untold();
   lock.unlock();

@@ -30,6 +30,8 @@ std::string title(const Execution& execution) {
 // Where it waits for no rank.
 std::string waits_for(const Execution& execution, const char* otherwise) {
   if (execution.waits_for_stream()) return "the work that its GPU stream was given before the call";
+  if (const int device = execution.busy_device(); device >= 0)
+    return fmt::format("GPU {} to run what was posted to it", device);
   const bool from_any = execution.call().collective == Collective::recv && execution.call().root == any_source;
   return from_any ? "a message from any rank" : otherwise;
 }
@@ -56,6 +58,11 @@ std::string EngineCore::unread(const CommunicatorCore& communicator, const Execu
   if (execution.call().collective != Collective::recv) return {};
   const std::string passed = communicator.messages.passed_over(execution.call());
   return passed.empty() ? passed : "; " + passed;
+}
+
+std::string EngineCore::not_run(const Execution& execution) {
+  const int device = execution.busy_device();
+  return device < 0 ? "" : fmt::format("; GPU {} has not run what was posted to it", device);
 }
 
 void EngineCore::tick(Time now) {
@@ -174,7 +181,8 @@ void EngineCore::note_waiting(CommunicatorCore& communicator, const Execution& e
     names_and_activities.push_back(who_and_what_stands_between(world));
   }
   const auto joined = [&](const std::vector<std::string>& whom) {
-    return whom.empty() ? waits_for(execution, "its own work") : fmt::format("{}", fmt::join(whom, ", "));
+    return whom.empty() ? waits_for(execution, "its own work")
+                        : fmt::format("{}{}", fmt::join(whom, ", "), not_run(execution));
   };
   const auto seconds = std::chrono::floor<std::chrono::seconds>(waited);
   parts_.log.write(level_of_note(waited),
@@ -230,15 +238,17 @@ void EngineCore::give_up(CommunicatorCore& communicator, const Execution& execut
     names.push_back(who_and_what_stands_between(world));
   }
   if (idle.empty() && !names.empty() && now - since_when(execution) < after_others(patience(execution))) return;
-  const Rank culprit = idle.size() == 1 ? idle[0] : -1;
+  // Of a GPU that is behind the others say nothing.
+  const Rank culprit = idle.size() == 1 && waiting.busy_device() < 0 ? idle[0] : -1;
+  const std::string beside = names.empty() ? "" : not_run(waiting);
   if (names.empty()) names.push_back(waits_for(waiting, "nobody known"));
   const bool in_circle = wait_in_circle(
       parts_.self, waited_for, [this](Rank rank) { return is_silent(rank) ? std::string() : activity_of(rank); });
   report({ErrorCode::timeout, culprit, parts_.self, communicator.global_id(),
-          fmt::format("{} gave up after {} ({}) in {} on '{}'{}, waiting for {}; {}{}", who(parts_.self),
+          fmt::format("{} gave up after {} ({}) in {} on '{}'{}, waiting for {}{}; {}{}", who(parts_.self),
                       duration_text(patience(execution)),
                       execution.call().timeout.count() > 0 ? "the timeout of this operation" : time_for_any_.setting,
-                      title(execution), communicator.label, behind, fmt::format("{}", fmt::join(names, ", ")),
+                      title(execution), communicator.label, behind, fmt::format("{}", fmt::join(names, ", ")), beside,
                       in_circle ? who_is_at_fault_in_circle(waiting)
                                 : "who does not wait itself has not called it, or "
                                   "is stuck",

@@ -65,6 +65,8 @@ class FakeDevice final : public DeviceRuntime {
   void synchronize();
   /// Nothing runs while it does.
   void stand_still(bool on);
+  /// No queue of Fabring's runs, but streams do: as while a kernel of the program holds the whole device.
+  void hold_queues(bool on);
   /// Waits until it does not: as calls of the driver that wait for the device.
   void wait_while_still();
   /// How many do so.
@@ -181,6 +183,7 @@ class FakeDevice final : public DeviceRuntime {
     std::deque<Work> work;
     std::uint64_t marks = 0;
     bool captured = false;
+    bool is_queue = false;
   };
   struct Allocation {
     std::size_t bytes;
@@ -237,6 +240,7 @@ class FakeDevice final : public DeviceRuntime {
   std::condition_variable_any goes_on_;  // after it stood still
   std::string broken_;
   bool still_ = false;
+  bool queues_held_ = false;
   std::atomic<int> waiting_ = 0;
   int refuse_ = -1;
   unsigned unopenable_ = 0;

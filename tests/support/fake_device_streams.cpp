@@ -197,7 +197,9 @@ Result<std::unique_ptr<DeviceQueue>> FakeDevice::open_queue(int device) {
   FABRING_TRY(health());
   if (device < 0 || device >= device_count_)
     return Status(ErrorCode::device_error, fmt::format("there is no GPU {}", device));
-  return std::unique_ptr<DeviceQueue>(std::make_unique<Queue>(*this, *static_cast<Line*>(open_stream(device))));
+  Line& line = *static_cast<Line*>(open_stream(device));
+  line.is_queue = true;
+  return std::unique_ptr<DeviceQueue>(std::make_unique<Queue>(*this, line));
 }
 
 Status FakeDevice::load_kernels(int) {
@@ -231,6 +233,11 @@ void FakeDevice::stand_still(bool on) {
   const Lock lock(mutex_);
   still_ = on;
   goes_on_.notify_all();
+}
+
+void FakeDevice::hold_queues(bool on) {
+  const Lock lock(mutex_);
+  queues_held_ = on;
 }
 
 void FakeDevice::wait_while_still() {
@@ -272,7 +279,8 @@ bool FakeDevice::step_one() {
   if (!broken_.empty() || still_) return false;
   std::vector<Line*> ready;
   const auto look = [&](Line& line) {
-    if (!line.work.empty() && !line.work.front().blocks) ready.push_back(&line);
+    const bool held = queues_held_ && line.is_queue;
+    if (!held && !line.work.empty() && !line.work.front().blocks) ready.push_back(&line);
   };
   for (Line& line : default_streams_) look(line);
   for (auto& line : lines_) look(*line);

@@ -75,4 +75,11 @@ std::size_t DeviceCopies::poll(const std::function<void(std::uint64_t, const Sta
   return over.size();
 }
 
+std::set<int> DeviceCopies::busy() const {
+  std::set<int> devices;
+  for (const auto& [key, queue] : queues_)
+    if (!queue.groups.empty()) devices.insert(key.first);
+  return devices;
+}
+
 }  // namespace fabring

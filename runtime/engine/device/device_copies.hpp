@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <span>
 #include <utility>
 
@@ -34,6 +35,8 @@ class DeviceCopies {
   std::size_t poll(const std::function<void(std::uint64_t, const Status&)>& done);
 
   bool idle() const { return under_way_ == 0; }
+  /// Devices that have not run all that was posted, each once.
+  std::set<int> busy() const;
 
  private:
   struct Group {

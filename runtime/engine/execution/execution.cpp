@@ -2,6 +2,8 @@
 
 #include "runtime/engine/execution/execution.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -238,6 +240,17 @@ void Execution::publish() {
   call_.owned.reset();
   call_.device.ready.reset();
   held_.clear();
+  be_done();
+}
+
+void Execution::abandon() {
+  if (const int device = busy_device(); device >= 0)
+    failure_ = failure_.with_prefix(
+        fmt::format("GPU {} has not run what was posted to it, and may still read and write the buffers: ", device));
+  be_done();
+}
+
+void Execution::be_done() {
   status_ = failure_;
   void (*listener)(void*) = nullptr;
   {

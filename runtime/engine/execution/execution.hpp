@@ -129,6 +129,11 @@ class Execution {
   }
   /// Gives scratch back, publishes the status; Work sees it.
   void publish();
+  /// The same of one that has failed and does not finish: devices and peers may use its memory yet, so nothing is given
+  /// back. It must stay for as long as the process.
+  void abandon();
+  /// The device that has not run all that was posted for this; -1: none.
+  int busy_device() const;
   /// May an early message for this tile be taken now?
   bool tile_active(std::uint32_t tile) const;
   /// Blocks posted and not completed.
@@ -199,6 +204,9 @@ class Execution {
   std::size_t lay_out();
   bool borrow(std::uint32_t depth, std::size_t slots, bool beyond_budget);
   void give_back_scratch();
+
+  // execution.cpp
+  void be_done();
 
   // execution_tiles.cpp
   void wait_for_unwritten();

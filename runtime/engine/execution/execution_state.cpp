@@ -25,6 +25,12 @@ std::vector<Rank> Execution::peers_outstanding() const {
   return ranks;
 }
 
+int Execution::busy_device() const {
+  if (copies_ == 0) return -1;
+  const DeviceBuffers& from = delivered_from_ ? delivered_from_->call().device : call_.device;
+  return from.in >= 0 ? from.in : call_.device.out;
+}
+
 bool Execution::awaits(const Tile& tile, StepId id) const {
   const StepKind kind = plan_->plan.steps[id].kind;
   return (kind == StepKind::recv || kind == StepKind::recv_reduce) &&

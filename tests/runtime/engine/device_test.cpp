@@ -2,6 +2,7 @@
 // whose copies and streams run late, in any order: the same matrix as for memory of the host, and what only devices
 // have.
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -355,6 +356,27 @@ TEST(OnDevice, a_stream_that_stands_still_is_named_when_time_is_up) {
     EXPECT_EQ(work->status().code(), ErrorCode::timeout);
     EXPECT_NE(work->status().message().find("rank 1"), std::string::npos);
     EXPECT_NE(work->status().message().find("the work that its GPU stream was given before"), std::string::npos)
+        << work->status().message();
+  }
+}
+
+// Where a kernel of the program holds all of it, say.
+TEST(OnDevice, a_gpu_that_does_not_run_what_was_posted_is_named_when_time_is_up_and_awaited) {
+  DeviceWorld ranks(2);
+  ranks.world.device().hold_queues(true);
+  for (Rank rank = 0; rank < 2; ++rank) {
+    auto made = ranks.make(rank, ranks.operation(rank));
+    ASSERT_TRUE(made.has_value());
+    made->timeout = std::chrono::seconds(1);
+    ranks.works.push_back(ranks.world.engine(rank).submit(ranks.world.communicator(rank), std::move(*made), false));
+  }
+  EXPECT_FALSE(ranks.run(std::chrono::seconds(5))) << "its memory may be written to yet";
+  EXPECT_THAT(ranks.world.log(), ::testing::Contains(::testing::HasSubstr("cannot end before GPU 0 has run")));
+  ranks.world.device().hold_queues(false);
+  ASSERT_TRUE(ranks.run());
+  for (const auto& work : ranks.works) {
+    EXPECT_EQ(work->status().code(), ErrorCode::timeout);
+    EXPECT_NE(work->status().message().find("waiting for GPU 0 to run what was posted to it; "), std::string::npos)
         << work->status().message();
   }
 }

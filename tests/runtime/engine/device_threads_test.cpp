@@ -4,7 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <future>
 #include <latch>
+#include <optional>
+#include <thread>
 
 #include "tests/support/fake_device.hpp"
 #include "tests/support/thread_world.hpp"
@@ -279,6 +282,46 @@ TEST(DeviceEnd, of_an_engine_whose_operation_waited_for_a_stream_that_stands_sti
   }
   EXPECT_EQ(device->frees_behind_held_streams(), 0u);
   device->release(still);
+}
+
+/// An operation of a rank that is alone, which the device does not run, as a kernel of the program holds all of it.
+struct NotRun {
+  NotRun() {
+    Config config;
+    config.leave_timeout = std::chrono::milliseconds(10);
+    world.emplace(1, config, device);
+    device->hold_queues(true);
+    work = world->world(0).start(Operation::allreduce(*device->allocate(0, bytes), *device->allocate(0, bytes), bytes,
+                                                      DataType::int8, ReduceOp::sum));
+    while (device->copies() + device->kernels() == 0) std::this_thread::yield();
+  }
+  static constexpr std::size_t bytes = 200'000;
+  const std::shared_ptr<FakeDevice> device = std::make_shared<FakeDevice>(23);
+  std::optional<ThreadWorld> world;
+  Work work;
+};
+
+// It would write to the output after that.
+TEST(DeviceEnd, of_an_engine_waits_for_what_was_posted_to_the_device) {
+  NotRun one;
+  auto dropped = std::async(std::launch::async, [&] { one.world->drop(0); });
+  EXPECT_EQ(dropped.wait_for(std::chrono::seconds(1)), std::future_status::timeout);
+  one.device->hold_queues(false);
+  dropped.get();
+  EXPECT_EQ(one.device->busy(), 0u);
+  EXPECT_EQ(one.work.wait().code(), ErrorCode::aborted);
+}
+
+TEST(DeviceEnd, of_an_engine_does_not_wait_for_ever_for_the_device_and_who_waits_hears_of_it) {
+  NotRun one;
+  auto waits = std::async(std::launch::async, [&] { return one.work.wait(); });
+  one.world->drop(0);
+  const Status ended = waits.get();
+  EXPECT_EQ(ended.code(), ErrorCode::aborted);
+  EXPECT_NE(ended.message().find("GPU 0 has not run what was posted to it"), std::string::npos) << ended.message();
+  EXPECT_EQ(one.device->frees_behind_held_streams(), 0u);
+  one.device->hold_queues(false);
+  one.device->synchronize();
 }
 
 INSTANTIATE_TEST_SUITE_P(Over, DeviceThreads, ::testing::Values(ThreadWorld::Over::inproc, ThreadWorld::Over::shm),

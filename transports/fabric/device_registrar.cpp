@@ -1,8 +1,10 @@
 #include "transports/fabric/device_registrar.hpp"
 
+#include <rdma/fi_errno.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <string>
 
 #include "transports/fabric/error_text.hpp"
@@ -20,6 +22,17 @@ fi_mr_attr attributes_of(const DeviceRange& range, bool readable, std::uint64_t 
   attributes.iface = FI_HMEM_CUDA;
   attributes.device.cuda = range.device;
   return attributes;
+}
+
+// What this host is short of for the moment: nothing is said of the GPU and the card by that.
+bool passes(int rc) {
+  const int number = rc < 0 ? -rc : rc;
+  return number == FI_ENOMEM || number == FI_ENOSPC || number == FI_EAGAIN || number == FI_EBUSY ||
+         number == FI_EMFILE || number == ENFILE || number == FI_EINTR;
+}
+
+Status refused(const char* call, int rc) {
+  return {passes(rc) ? ErrorCode::out_of_memory : ErrorCode::unavailable, call_failed(call, rc).message()};
 }
 
 #ifdef FI_MR_DMABUF
@@ -41,7 +54,7 @@ Result<RegistrationHandle> as_dmabuf(fid_domain* domain, DeviceMemory& memory, c
   buffer.base_addr = const_cast<std::byte*>(first);
   attributes.dmabuf = &buffer;
   RegistrationHandle handle;
-  if (const int rc = fi_mr_regattr(domain, &attributes, FI_MR_DMABUF, handle.out())) return call_failed("dmabuf", rc);
+  if (const int rc = fi_mr_regattr(domain, &attributes, FI_MR_DMABUF, handle.out())) return refused("dmabuf", rc);
   return handle;
 }
 #else
@@ -54,7 +67,7 @@ Result<RegistrationHandle> by_address(fid_domain* domain, const DeviceRange& ran
   const iovec bytes{const_cast<std::byte*>(range.base), range.bytes};
   attributes.mr_iov = &bytes;
   RegistrationHandle handle;
-  if (const int rc = fi_mr_regattr(domain, &attributes, 0, handle.out())) return call_failed("fi_mr_regattr", rc);
+  if (const int rc = fi_mr_regattr(domain, &attributes, 0, handle.out())) return refused("fi_mr_regattr", rc);
   return handle;
 }
 
@@ -65,13 +78,16 @@ Result<RegistrationHandle> register_device_range(fid_domain* domain, DeviceMemor
   const fi_mr_attr attributes = attributes_of(range, readable, key);
   auto handle = as_dmabuf(domain, memory, range, attributes);
   if (handle) return handle;
-  const std::string why = handle.error().message();
+  const Status first = handle.error();
   handle = by_address(domain, range, attributes);
   if (handle) return handle;
-  return Status(ErrorCode::unavailable,
-                "the card cannot reach memory of GPU " + std::to_string(range.device) + ": as a dmabuf: " + why +
-                    "; by address: " + handle.error().message() +
-                    "; load nvidia_peermem or use the open kernel modules (fabring doctor host)");
+  const std::string of_gpu = "memory of GPU " + std::to_string(range.device);
+  const std::string why = ": as a dmabuf: " + first.message() + "; by address: " + handle.error().message();
+  if (first.code() == ErrorCode::out_of_memory || handle.error().code() == ErrorCode::out_of_memory)
+    return Status(ErrorCode::out_of_memory, "the card cannot take " + of_gpu + " now" + why);
+  return Status(ErrorCode::unavailable, "the card cannot reach " + of_gpu + why +
+                                            "; load nvidia_peermem or use the open kernel modules (fabring doctor "
+                                            "host)");
 }
 
 }  // namespace fabring::fabric

@@ -6,8 +6,9 @@
 
 namespace fabring::fabric {
 
-/// `key`: where we choose it. `readable`: peers and this rank itself may read it over the card. Errors: unavailable,
-/// with libfabric's words of every way that was tried.
+/// `key`: where we choose it. `readable`: peers and this rank itself may read it over the card. Errors, with
+/// libfabric's words of every way that was tried: out_of_memory for what this host is short of and may have again,
+/// unavailable for anything else.
 Result<RegistrationHandle> register_device_range(fid_domain* domain, DeviceMemory& memory, const DeviceRange& range,
                                                  bool readable, std::uint64_t key);
 

@@ -25,25 +25,22 @@ DeviceRange range_for(const DeviceAllocation& allocation, std::span<const std::b
 DeviceRegistrations::DeviceRegistrations(std::shared_ptr<DeviceMemory> memory, Register how, std::size_t limit)
     : memory_(std::move(memory)), register_(std::move(how)), limit_(limit) {}
 
-Status DeviceRegistrations::prove(std::span<const std::byte> memory) const {
-  const auto allocation = memory_->look_up(memory.data());
-  if (!allocation) return allocation.error();
-  const auto handle = register_({allocation->device, memory.data(), std::min(memory.size(), granule)},
-                                !memory_->sees_remote_writes(allocation->device));
+Status DeviceRegistrations::prove(const DeviceAllocation& allocation, std::span<const std::byte> memory) const {
+  const auto handle = register_({allocation.device, memory.data(), std::min(memory.size(), granule)},
+                                !memory_->sees_remote_writes(allocation.device));
   return handle ? Status() : handle.error();
 }
 
-Result<std::shared_ptr<const void>> DeviceRegistrations::admit(std::span<const std::byte> memory) {
-  const auto allocation = memory_->look_up(memory.data());
-  if (!allocation) return allocation.error();
-  if (Shared kept = take_kept(*allocation, memory)) return lease(std::move(kept));
-  make_room();
+Result<std::shared_ptr<const void>> DeviceRegistrations::admit(const DeviceAllocation& allocation,
+                                                               std::span<const std::byte> memory) {
+  if (Shared kept = take_kept(allocation, memory)) return lease(std::move(kept));
+  make_room(allocation);
   auto made = std::make_shared<DeviceRegistration>();
-  made->range = range_for(*allocation, memory);
+  made->range = range_for(allocation, memory);
   if (!made->range.holds(memory))
     return Status(ErrorCode::invalid_argument, "it goes beyond the end of its allocation");
-  made->number = allocation->number;
-  made->to_flush = !memory_->sees_remote_writes(allocation->device);
+  made->number = allocation.number;
+  made->to_flush = !memory_->sees_remote_writes(allocation.device);
   auto handle = register_(made->range, made->to_flush);
   if (!handle) return handle.error();
   made->handle = std::move(*handle);
@@ -62,11 +59,22 @@ DeviceRegistrations::Shared DeviceRegistrations::take_kept(const DeviceAllocatio
   return kept_.back();
 }
 
-void DeviceRegistrations::make_room() {
+// All of them are looked at in turn, over some misses: of memory that comes and goes each operation is one.
+void DeviceRegistrations::make_room(const DeviceAllocation& wanted) {
   std::erase_if(kept_, [&](const Shared& one) {
-    const auto now = memory_->look_up(one->range.base);
-    return !now || now->number != one->number;
+    return one->number != wanted.number && wanted.base < one->range.base + one->range.bytes &&
+           one->range.base < wanted.base + wanted.bytes;
   });
+  for (std::size_t looks = std::min(kept_.size(), looks_at_a_miss); looks > 0; --looks) {
+    if (next_look_ >= kept_.size()) next_look_ = 0;
+    const auto one = kept_.begin() + static_cast<std::ptrdiff_t>(next_look_);
+    const auto now = memory_->look_up((*one)->range.base);
+    if (now && now->number == (*one)->number) {
+      ++next_look_;
+    } else {
+      kept_.erase(one);
+    }
+  }
   if (kept_.size() >= limit_) kept_.erase(kept_.begin(), kept_.end() - static_cast<std::ptrdiff_t>(limit_ - 1));
 }
 

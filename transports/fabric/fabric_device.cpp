@@ -1,5 +1,8 @@
 // FabricEndpoint: memory of GPUs.
 
+#include <algorithm>
+#include <chrono>
+#include <optional>
 #include <utility>
 
 #include "transports/fabric/error_text.hpp"
@@ -9,20 +12,23 @@ namespace fabring::fabric {
 namespace {
 
 constexpr std::size_t trial_bytes = 64 * 1024;
+constexpr auto time_to_try_again = std::chrono::seconds(1);  // as where a GPU has no memory left
 
 }  // namespace
 
 // What a provider says of itself is proved by registering memory of the GPU that is used here. If none is yet, the
-// first operation's is tried.
+// first operation's is tried, as is that of each other GPU.
 void FabricEndpoint::open_for_devices(const std::shared_ptr<DeviceMemory>& memory) {
   const Status ready = prepare_landing();
-  if (!ready.ok()) return settle(ready, "");
+  if (!ready.ok()) return note(ready, "");
   registrations_ =
       std::make_unique<DeviceRegistrations>(memory, [this, memory](const DeviceRange& range, bool readable) {
         return domain_->register_devices(*memory, range, readable);
       });
-  if (const std::shared_ptr<std::byte> block = memory->block_to_try(trial_bytes))
-    settle(registrations_->prove({block.get(), trial_bytes}), "a block of memory");
+  const std::shared_ptr<std::byte> block = memory->block_to_try(trial_bytes);
+  if (!block) return;
+  const std::span<const std::byte> bytes{block.get(), trial_bytes};
+  if (const auto allocation = registrations_->look_up(bytes)) (void)try_device(*allocation, bytes, "a block of memory");
 }
 
 Status FabricEndpoint::prepare_landing() {
@@ -33,23 +39,34 @@ Status FabricEndpoint::prepare_landing() {
   return domain_->register_landing(landing_->bytes, landing_->registration);
 }
 
-void FabricEndpoint::settle(const Status& tried, const char* with) {
+void FabricEndpoint::note(const Status& tried, const char* with) {
   const std::lock_guard lock(device_mutex_);
-  tried_ = true;
-  device_.direct = tried.ok();
   device_.reason += tried.ok() ? std::string(", tried with ") + with : ", but " + tried.message();
 }
 
-// A card that does not reach this GPU is not asked again; of other refusals only this buffer is the reason.
+// A GPU that the card does not reach is not tried again; where the host is short of something, it may have it later. Of
+// other refusals only this memory is the reason.
+Status FabricEndpoint::try_device(const DeviceAllocation& allocation, std::span<const std::byte> memory,
+                                  const char* with) {
+  const auto known = trials_.find(allocation.device);
+  if (known != trials_.end() && (!known->second.again || now() < *known->second.again)) return known->second.answer;
+  const Status answer = registrations_->prove(allocation, memory);
+  const bool settled = answer.ok() || answer.code() == ErrorCode::unavailable;
+  if (!settled && answer.code() != ErrorCode::out_of_memory) return answer;
+  if (settled) note(answer, with);
+  const std::lock_guard lock(device_mutex_);
+  trials_[allocation.device] = {answer, settled ? std::nullopt : std::optional(now() + time_to_try_again)};
+  return answer;
+}
+
 Result<std::shared_ptr<const void>> FabricEndpoint::admit_device_memory(std::span<const Rank>,
                                                                         std::span<const std::byte> memory) {
-  if (!reaches_devices() || closed_) return Status(ErrorCode::unsupported, verdict().reason);
-  if (!tried_) {
-    const Status tried = registrations_->prove(memory);
-    if (tried.ok() || tried.code() == ErrorCode::unavailable) settle(tried, "the first buffer");
-    FABRING_TRY(tried);
-  }
-  return registrations_->admit(memory);
+  const DeviceVerdict of_provider = verdict();
+  if (!registrations_ || !of_provider.direct || closed_) return Status(ErrorCode::unsupported, of_provider.reason);
+  const auto allocation = registrations_->look_up(memory);
+  if (!allocation) return allocation.error();
+  FABRING_TRY(try_device(*allocation, memory, "the first buffer"));
+  return registrations_->admit(*allocation, memory);
 }
 
 DeviceVerdict FabricEndpoint::verdict() const {
@@ -57,14 +74,27 @@ DeviceVerdict FabricEndpoint::verdict() const {
   return device_;
 }
 
-bool FabricEndpoint::reaches_devices() const { return registrations_ && verdict().direct; }
+// Unless it was tried and none is in reach.
+bool FabricEndpoint::reaches_devices() const {
+  if (!registrations_) return false;
+  const std::lock_guard lock(device_mutex_);
+  return device_.direct && (trials_.empty() || std::any_of(trials_.begin(), trials_.end(), [](const auto& one) {
+                              return one.second.answer.ok() || one.second.again;
+                            }));
+}
 
 std::string FabricEndpoint::device_path() const {
-  const std::string reason = verdict().reason;
+  std::string reason = verdict().reason;
   if (!reaches_devices()) return "through pinned memory of the host: " + reason;
+  {
+    const std::lock_guard lock(device_mutex_);
+    if (trials_.empty()) reason += ", not tried: no GPU is used yet";
+    for (const auto& [device, trial] : trials_)
+      if (trial.again) reason += ", but for now " + trial.answer.message();
+  }
   return "what is only moved is read and written by the card itself, all else goes through pinned memory of the "
          "host: " +
-         reason + (tried_ ? "" : ", not tried: no GPU is used yet");
+         reason;
 }
 
 void* FabricEndpoint::descriptor_for(Operation& operation, std::span<const std::byte> bytes) {

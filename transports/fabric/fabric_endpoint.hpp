@@ -22,8 +22,10 @@
 // whose sockets no child keeps, tells them.
 
 #include <atomic>
+#include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "runtime/base/clock.hpp"
@@ -109,8 +111,11 @@ class FabricEndpoint final : public Endpoint {
   // Memory of GPUs (fabric_device.cpp).
   void open_for_devices(const std::shared_ptr<DeviceMemory>& memory);
   Status prepare_landing();
-  /// Whether the card reaches the GPU, once and for all.
-  void settle(const Status& tried, const char* with);
+  /// What is said of the way.
+  void note(const Status& tried, const char* with);
+  /// Does the card reach memory of this GPU? Asked once, or again after a while if the host was only short of
+  /// something.
+  Status try_device(const DeviceAllocation& allocation, std::span<const std::byte> memory, const char* with);
   DeviceVerdict verdict() const;
   /// What to pass with a post; the operation remembers the memory.
   void* descriptor_for(Operation& operation, std::span<const std::byte> bytes);
@@ -145,7 +150,11 @@ class FabricEndpoint final : public Endpoint {
   const bool lengthens_headers_;
   mutable std::mutex device_mutex_;  // any thread asks for the way
   DeviceVerdict device_;             // under it once this is open
-  std::atomic<bool> tried_{false};
+  struct Trial {
+    Status answer;
+    std::optional<Time> again = {};  ///< when it is tried again; nothing: it is settled
+  };
+  std::map<int, Trial> trials_;                         // by GPU; likewise
   std::unique_ptr<DeviceRegistrations> registrations_;  // null: no memory of GPUs; outlives the endpoints
   std::unique_ptr<Landing> landing_;                    // likewise
   std::vector<Operation*> to_flush_;                    // whose read was answered `again`

@@ -81,8 +81,14 @@ class Registrations : public testing::Test {
   void allocate(std::uintptr_t base, std::size_t bytes, std::uint64_t number) {
     memory->alive.push_back({0, at(base), bytes, number});
   }
+  static Result<std::shared_ptr<const void>> admit(DeviceRegistrations& cache, std::uintptr_t address,
+                                                   std::size_t bytes = 16) {
+    const auto allocation = cache.look_up({at(address), bytes});
+    if (!allocation) return allocation.error();
+    return cache.admit(*allocation, {at(address), bytes});
+  }
   static bool admitted(DeviceRegistrations& cache, std::uintptr_t address, std::size_t bytes = 16) {
-    return cache.admit({at(address), bytes}).has_value();
+    return admit(cache, address, bytes).has_value();
   }
 
   std::shared_ptr<Allocations> memory = std::make_shared<Allocations>();
@@ -122,7 +128,7 @@ TEST_F(Registrations, freed_memory_is_refused_although_it_is_registered) {
   DeviceRegistrations cache = make();
   EXPECT_TRUE(admitted(cache, 0x10000));
   memory->alive.clear();
-  EXPECT_EQ(cache.admit({at(0x10000), 16}).error().code(), ErrorCode::device_error);
+  EXPECT_EQ(admit(cache, 0x10000, 16).error().code(), ErrorCode::device_error);
 }
 
 TEST_F(Registrations, a_miss_lets_go_of_all_that_was_freed) {
@@ -133,6 +139,31 @@ TEST_F(Registrations, a_miss_lets_go_of_all_that_was_freed) {
   memory->alive.erase(memory->alive.begin(), memory->alive.begin() + 2);
   EXPECT_TRUE(admitted(cache, 0x40000));
   EXPECT_EQ(open, 2);
+}
+
+TEST_F(Registrations, a_miss_asks_little_of_the_driver_and_some_let_go_of_all_that_was_freed) {
+  constexpr std::uint64_t many = DeviceRegistrations::usual_limit - 1, least = DeviceRegistrations::looks_at_a_miss;
+  for (std::uint64_t i = 1; i <= many; ++i) allocate(i * 0x10000, 0x1000, i);
+  DeviceRegistrations cache = make(DeviceRegistrations::usual_limit);
+  for (std::uint64_t i = 1; i <= many; ++i) EXPECT_TRUE(admitted(cache, i * 0x10000));
+  memory->alive.clear();
+  memory->alive.push_back({0, at(0x8000000), 0x100000, 0});  // pieces that come and go: never kept
+  for (std::uint64_t i = 0; i < many; i += least) {
+    const int before = memory->looks;
+    EXPECT_TRUE(admitted(cache, 0x8000000));
+    EXPECT_LE(memory->looks - before, 16) << "of 63 that are kept";
+  }
+  EXPECT_EQ(open, 0);
+}
+
+TEST_F(Registrations, what_lay_where_something_else_is_goes_at_once) {
+  constexpr std::uint64_t many = 2 * DeviceRegistrations::looks_at_a_miss;
+  for (std::uint64_t i = 1; i <= many; ++i) allocate(i * 0x10000, 0x1000, i);
+  DeviceRegistrations cache = make(2 * many);
+  for (std::uint64_t i = 1; i <= many; ++i) EXPECT_TRUE(admitted(cache, i * 0x10000));
+  memory->alive.back().number = many + 1;
+  EXPECT_TRUE(admitted(cache, many * 0x10000));
+  EXPECT_EQ(open, static_cast<int>(many));
 }
 
 TEST_F(Registrations, no_more_are_kept_than_the_limit_and_the_one_used_longest_ago_goes) {
@@ -151,7 +182,7 @@ TEST_F(Registrations, what_an_operation_holds_stays_whatever_happens_to_the_cach
   for (std::uint64_t i = 1; i <= 3; ++i) allocate(i * 0x10000, 0x1000, i);
   DeviceRegistrations cache = make(1);
   {
-    const auto held = cache.admit({at(0x10000), 16});
+    const auto held = admit(cache, 0x10000, 16);
     ASSERT_TRUE(held.has_value());
     EXPECT_TRUE(admitted(cache, 0x20000));
     EXPECT_TRUE(admitted(cache, 0x30000));
@@ -168,7 +199,7 @@ TEST_F(Registrations, only_what_is_admitted_is_found) {
   DeviceRegistrations cache = make();
   EXPECT_EQ(cache.find({at(0x10000), 16}), nullptr);
   {
-    const auto held = cache.admit({at(0x10000), 16});
+    const auto held = admit(cache, 0x10000, 16);
     EXPECT_NE(cache.find({at(0x10000), 16}), nullptr);
     EXPECT_EQ(cache.find({at(0x10ff8), 16}), nullptr) << "it ends in the middle";
     EXPECT_EQ(cache.find({at(0x20000), 16}), nullptr);
@@ -181,7 +212,7 @@ TEST_F(Registrations, memory_whose_pieces_come_and_go_is_registered_for_one_oper
   memory->alive.push_back({0, at(0x10000), 0x100000, 0});
   DeviceRegistrations cache = make();
   {
-    const auto held = cache.admit({at(0x12345), 0x1000});
+    const auto held = admit(cache, 0x12345, 0x1000);
     ASSERT_TRUE(held.has_value());
     EXPECT_EQ(open, 1);
   }
@@ -211,7 +242,7 @@ TEST_F(Registrations, of_a_huge_allocation_only_the_pages_around_what_is_asked_f
 TEST_F(Registrations, more_than_the_allocation_has_is_refused) {
   allocate(0x10000, 0x1000, 1);
   DeviceRegistrations cache = make();
-  EXPECT_EQ(cache.admit({at(0x10ff8), 16}).error().code(), ErrorCode::invalid_argument);
+  EXPECT_EQ(admit(cache, 0x10ff8, 16).error().code(), ErrorCode::invalid_argument);
   EXPECT_TRUE(asked.empty());
 }
 
@@ -219,7 +250,7 @@ TEST_F(Registrations, a_refusal_is_passed_on_and_nothing_is_kept) {
   allocate(0x10000, 0x1000, 1);
   refusal = Status(ErrorCode::unavailable, "no module");
   DeviceRegistrations cache = make();
-  EXPECT_EQ(cache.admit({at(0x10000), 16}).error().message(), "no module");
+  EXPECT_EQ(admit(cache, 0x10000, 16).error().message(), "no module");
   EXPECT_EQ(cache.kept(), 0u);
   refusal = {};
   EXPECT_TRUE(admitted(cache, 0x10000));
@@ -229,7 +260,7 @@ TEST_F(Registrations, a_gpu_that_does_not_see_writes_has_its_memory_readable_ove
   allocate(0x10000, 0x1000, 1);
   memory->sees = false;
   DeviceRegistrations cache = make();
-  const auto held = cache.admit({at(0x10000), 16});
+  const auto held = admit(cache, 0x10000, 16);
   EXPECT_TRUE(readable);
   EXPECT_TRUE(cache.find({at(0x10000), 16})->to_flush);
 }
@@ -237,7 +268,7 @@ TEST_F(Registrations, a_gpu_that_does_not_see_writes_has_its_memory_readable_ove
 TEST_F(Registrations, clearing_gives_everything_back_under_those_who_hold_it) {
   for (std::uint64_t i = 1; i <= 2; ++i) allocate(i * 0x10000, 0x1000, i);
   DeviceRegistrations cache = make();
-  const auto held = cache.admit({at(0x10000), 16});
+  const auto held = admit(cache, 0x10000, 16);
   EXPECT_TRUE(admitted(cache, 0x20000));
   cache.clear();
   EXPECT_EQ(open, 0);
@@ -301,8 +332,22 @@ TEST(DeviceRegistrar, says_what_was_tried_and_what_to_do) {
   const auto handle = register_device_range(&domain.base, memory, {1, at(0x10000), 16}, false, 1);
   ASSERT_FALSE(handle.has_value());
   EXPECT_EQ(handle.error().code(), ErrorCode::unavailable);
-  for (const char* part : {"memory of GPU 1", "as a dmabuf: ", "by address: fi_mr_regattr failed: ", "nvidia_peermem"})
+  for (const char* part :
+       {"cannot reach memory of GPU 1", "as a dmabuf: ", "by address: fi_mr_regattr failed: ", "nvidia_peermem"})
     EXPECT_NE(handle.error().message().find(part), std::string::npos) << handle.error().message();
+}
+
+TEST(DeviceRegistrar, tells_what_the_host_is_short_of_from_what_the_card_cannot_do) {
+  Domain domain;
+  Allocations memory;
+  const auto answer_to = [&](int answer) {
+    domain.answer = answer;
+    return register_device_range(&domain.base, memory, {0, at(0x10000), 16}, false, 1).error().code();
+  };
+  for (const int passing : {FI_ENOMEM, FI_ENOSPC, FI_EAGAIN, FI_EBUSY, FI_EMFILE})
+    EXPECT_EQ(answer_to(-passing), ErrorCode::out_of_memory) << passing;
+  for (const int lasting : {FI_ENOSYS, FI_EOPNOTSUPP, FI_EINVAL, FI_EFAULT})
+    EXPECT_EQ(answer_to(-lasting), ErrorCode::unavailable) << lasting;
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "tests/support/turned_clock.hpp"
 #include "tests/transports/fabric/fabric_world.hpp"
 #include "tests/transports/fabric/made_up_world.hpp"
 
@@ -27,6 +28,7 @@ class FabricDevice : public testing::Test {
       EndpointOptions options = fabric_options(rank, ranks, provider);
       options.device_memory = made_up::device_memory(host_has_gpus);
       options.config.gpu_path = gpu_path;
+      if (clock) options.clock = clock;
       world.members.push_back({open_fabric(options), {}, 0});
       ASSERT_NE(world[rank].endpoint, nullptr);
     }
@@ -81,6 +83,7 @@ class FabricDevice : public testing::Test {
   }
 
   World world{0};
+  std::shared_ptr<fixture::TurnedClock> clock;  // null: time passes
   std::uint64_t next_context = 1000;
 };
 
@@ -183,6 +186,39 @@ TEST_F(FabricDevice, ACardThatCannotRegisterTheFirstBufferIsNotAskedAgain) {
   EXPECT_EQ(control().registrations, 0);
 }
 
+TEST_F(FabricDevice, AHostThatIsShortOfSomethingIsAskedAgainAfterAWhile) {
+  clock = std::make_shared<fixture::TurnedClock>();
+  for (const bool from_the_start : {true, false}) {
+    world = World{0};
+    if (!from_the_start) gpu().not_in_use();
+    control().answer_to_registering = -FI_ENOMEM;
+    open(2);
+    gpu().begin_to_use();
+    const auto refused = admit(0, block(100));
+    EXPECT_EQ(refused.error().code(), ErrorCode::out_of_memory);
+    EXPECT_TRUE(contains(refused.error().message(), "the card cannot take memory of GPU 0 now"));
+    EXPECT_TRUE(world[0].endpoint->reaches_devices());
+    EXPECT_TRUE(contains(world[0].endpoint->device_path(), ", but for now the card cannot take memory of GPU 0 now"))
+        << world[0].endpoint->device_path();
+    control().answer_to_registering = 0;
+    EXPECT_FALSE(admit(0, block(100)).has_value()) << "it takes long";
+    clock->time += std::chrono::seconds(1);
+    send_one(70'000);
+  }
+}
+
+TEST_F(FabricDevice, AGpuThatTheCardDoesNotReachSaysNothingOfAnother) {
+  control().answer_to_registering = -FI_ENOSYS;
+  open(2);
+  control().answer_to_registering = 0;
+  EXPECT_TRUE(contains(admit(0, block(100)).error().message(), "the card cannot reach memory of GPU 0"));
+  EXPECT_FALSE(world[0].endpoint->reaches_devices());
+  const auto other = admit(0, {*gpu().allocate(1, 100), 100});
+  EXPECT_TRUE(other.has_value()) << other.error().message();
+  EXPECT_TRUE(world[0].endpoint->reaches_devices());
+  EXPECT_FALSE(admit(0, block(100)).has_value());
+}
+
 TEST_F(FabricDevice, AFirstBufferThatNoCardMayReachSaysNothingOfTheNext) {
   gpu().not_in_use();
   open(2);
@@ -212,7 +248,7 @@ TEST_F(FabricDevice, ARegistrationThatFailsLaterIsAnAnswerAndHarmsNothing) {
   control().answer_to_registering = -FI_ENOMEM;
   const auto refused = admit(0, block(100));
   ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().code(), ErrorCode::unavailable);
+  EXPECT_EQ(refused.error().code(), ErrorCode::out_of_memory);
   EXPECT_TRUE(contains(refused.error().message(), "fi_mr_regattr failed")) << refused.error().message();
   control().answer_to_registering = 0;
   send_one(70'000);

@@ -45,7 +45,7 @@ int add_memory(fid*, const void* at, std::size_t bytes, std::uint64_t access, st
 
 int add_any_memory(fid*, const fi_mr_attr* what, std::uint64_t flags, fid_mr** into) {
   if (control.answer_to_registering != 0) return control.answer_to_registering;
-  if (flags != 0 || what->iov_count != 1 || what->iface != FI_HMEM_CUDA || what->device.cuda != 0) return -FI_EINVAL;
+  if (flags != 0 || what->iov_count != 1 || what->iface != FI_HMEM_CUDA || what->device.cuda > 1) return -FI_EINVAL;
   const auto* const first = static_cast<const std::byte*>(what->mr_iov->iov_base);
   if (see(first) == first) broken("memory of the host is registered as the GPU's");
   return add(first, what->mr_iov->iov_len, what->access, true, into);

@@ -48,9 +48,11 @@ EngineParts begin_parts(const Config& config, std::shared_ptr<DeviceRuntime> dev
   parts.log = log;
   parts.host = host_name();
   parts.device = device ? std::move(device) : make_cuda_runtime([log](const std::string& text) { log.warning(text); });
-  if (parts.device && parts.device->in_use())
-    parts.report.push_back(
-        "GPU memory: read by ranks of this host where it is if they can, else staged through pinned memory");
+  if (!parts.device || !parts.device->in_use()) return parts;
+  parts.report.push_back(
+      "GPU memory: read by ranks of this host where it is if they can, else staged through pinned memory");
+  // The first operation would load them, and its call wait for what the program has the GPU do by then.
+  if (const int used = parts.device->device_in_use(); used >= 0) (void)parts.device->load_kernels(used);
   return parts;
 }
 

@@ -87,8 +87,8 @@ class CudaRuntime final : public DeviceRuntime {
     if (!loaded_.load(std::memory_order_acquire)) {
       if (loads == seen_loads_.load(std::memory_order_relaxed)) return false;
       std::lock_guard lock(mutex_);
-      seen_loads_.store(loads, std::memory_order_relaxed);
       if (driver_ == nullptr) look_for_driver();
+      seen_loads_.store(loads, std::memory_order_relaxed);  // after it: another thread goes by this alone
       if (driver_ == nullptr) return false;
     }
     int count = 0;

@@ -294,7 +294,7 @@ class FABRING_API Engine {
   /// messages that have begun to come. Says goodbye and waits, bounded, until the others have too. Called by the
   /// destructor; calling it oneself gives the Status. Errors: timeout (names the ranks that had not left by then),
   /// mismatch (ranks called different things, and no call here has said so). This rank has left in any case; a second
-  /// call does nothing and is a success. How operations ended is told by their own Status only.
+  /// call does nothing and is a success, and returns no sooner than the first. How operations ended is told by their own Status only.
   Status leave();
 
   /// Memory that the ranks of this host read and write directly (memory.hpp); ordinary memory where they share none.

@@ -76,7 +76,10 @@ class ControlPlane {
   /// Meets the neighbours in the tree (addresses through the bootstrap) and starts the thread.
   static Result<std::unique_ptr<ControlPlane>> start(const Config& config, const std::string& secret,
                                                      Bootstrap& bootstrap, const Log& log);
-  virtual ~ControlPlane() = default;  // stops the thread; without leave() before it the others see this rank die
+  virtual ~ControlPlane() = default;  // ends the thread, too
+
+  /// Nothing is heard, said or called after this. Without leave() before it the others see this rank die.
+  virtual void end_thread() {}
 
   /// Every rank gives a blob (at most 64 KiB) and gets those of all, by rank. Collective: all ranks in the same order.
   /// For the start: ends after FABRING_RENDEZVOUS_TIMEOUT, and warns of the ranks that are waited for until then.

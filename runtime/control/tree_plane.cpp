@@ -38,7 +38,9 @@ TreePlane::TreePlane(const Config& config, const std::string& secret, const Boot
   }
 }
 
-TreePlane::~TreePlane() {
+TreePlane::~TreePlane() { TreePlane::end_thread(); }
+
+void TreePlane::end_thread() {
   if (!thread_.joinable()) return;
   loop_.post([this] { stop(); });
   thread_.join();

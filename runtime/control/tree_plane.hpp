@@ -43,6 +43,7 @@ class TreePlane final : public ControlPlane {
   TreePlane(const Config& config, const std::string& secret, const Bootstrap& bootstrap, const Log& log,
             const ControlOptions& options);
   ~TreePlane() override;
+  void end_thread() override;
   Status form(Bootstrap& bootstrap);
 
   Result<std::vector<std::string>> all_gather(std::string blob) override;

@@ -97,6 +97,7 @@ EngineCore::~EngineCore() {
     drive_->engine = nullptr;
   }
   door_.reset();
+  if (parts_.control) parts_.control->end_thread();  // which may look at this engine until then
   parts_.control.reset();
   parts_.endpoint.reset();  // before the memory that was posted to it
 }

@@ -20,6 +20,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <unordered_map>
 #include <vector>
 
@@ -330,6 +331,8 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   void end_what_is_under_way(const Status& why);
   Status say_goodbye(std::chrono::milliseconds limit);
   void close_endpoint();
+  Status await_who_leaves(std::unique_lock<std::mutex>& lock);
+  Status leave_now();
   void await_devices();
   void abandon_the_rest(const Status& why);
   Status log_untold();
@@ -396,6 +399,10 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   ProgressThread progress_thread_;    ///< started and stopped under mutex_
   std::atomic<bool> leaving_{false};  ///< nothing more is begun, and who leaves drives until the end
   std::atomic<bool> left_{false};     ///< nor is anything taken that comes
+  std::mutex leave_mutex_;
+  std::condition_variable leave_ended_;
+  std::thread::id leaver_;  ///< under leave_mutex_, as is the next
+  bool leave_is_over_ = false;
 
   // The driver.
   std::deque<std::shared_ptr<Execution>> fresh_;  ///< submitted, and not with their communicators yet

@@ -153,7 +153,8 @@ Status EngineCore::wait(Execution& execution, std::chrono::nanoseconds limit) {
       if (!asked) wake_driver();  // the progress thread may sleep there
       asked = true;
       std::unique_lock lock(turn_mutex_);
-      if (!execution.done())
+      // Whoever gives the drive back after this look notifies, which this thread hears.
+      if (!execution.done() && (leaving_.load() || drive_->is_held()))
         turn_.wait_for(lock, std::min<std::chrono::nanoseconds>(left, std::chrono::milliseconds(1)));
     }
   }

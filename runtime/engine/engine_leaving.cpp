@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -15,6 +16,7 @@ namespace {
 
 constexpr auto shortest_goodbye = std::chrono::milliseconds(200);
 constexpr auto least_time_for_devices = std::chrono::milliseconds(2000);
+constexpr auto beyond_the_limit = std::chrono::milliseconds(5000);  // for what leaving does after the others are told
 
 // All parts of leaving share one limit: a launcher's grace is set by it.
 class LeaveTime {
@@ -186,7 +188,28 @@ Status EngineCore::log_untold() {
 }
 
 Status EngineCore::leave() {
-  if (leaving_.exchange(true)) return {};
+  {
+    std::unique_lock lock(leave_mutex_);
+    if (leaving_.exchange(true)) return await_who_leaves(lock);
+    leaver_ = std::this_thread::get_id();
+  }
+  const Status left = leave_now();
+  const std::lock_guard lock(leave_mutex_);
+  leave_is_over_ = true;
+  leave_ended_.notify_all();
+  return left;
+}
+
+// The process may end once this returns, and the others have to hear the goodbye before that. Its errors are told to
+// the first only.
+Status EngineCore::await_who_leaves(std::unique_lock<std::mutex>& lock) {
+  if (leaver_ == std::this_thread::get_id()) return {};  // of what ended as it left
+  const auto limit = parts_.config.leave_timeout + beyond_the_limit;
+  if (leave_ended_.wait_for(lock, limit, [&] { return leave_is_over_; })) return {};
+  return {ErrorCode::timeout, fmt::format("another thread has been in leave() for more than {} ms", limit.count())};
+}
+
+Status EngineCore::leave_now() {
   const LeaveTime time;
   shrinks_.close();
   stop_others_driving();

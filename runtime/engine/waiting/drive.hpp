@@ -23,6 +23,7 @@ class Drive {
   }
   /// Who sets one of the words below and then finds it taken is seen by whoever looks at them after this.
   void unlock() { held_.store(false); }
+  bool is_held() const { return held_.load(); }
   /// Is there somebody for whom whoever gave it back should do something?
   bool is_wanted() const { return waiters.load() > 0 || asked.load(); }
 

@@ -255,6 +255,18 @@ TEST(Threads, leaving_ends_a_blocking_call_of_another_thread) {
   EXPECT_EQ(waiting.get().code(), ErrorCode::aborted);
 }
 
+// The program may end once it has returned, and with it the thread that says goodbye.
+TEST(Threads, who_leaves_second_waits_for_who_left_first) {
+  ThreadWorld world(2);
+  auto first = std::async(std::launch::async, [&] { return world.engine(0).leave(); });  // waits for rank 1's goodbye
+  while (world.world(0).health().ok()) std::this_thread::yield();
+  auto second = std::async(std::launch::async, [&] { return world.engine(0).leave(); });
+  EXPECT_EQ(second.wait_for(std::chrono::milliseconds(50)), std::future_status::timeout);
+  EXPECT_TRUE(world.engine(1).leave().ok());
+  EXPECT_TRUE(first.get().ok());
+  EXPECT_TRUE(second.get().ok());
+}
+
 TEST(Threads, what_is_called_after_leaving_was_not_under_way) {
   ThreadWorld world(2);
   Communicator here = world.world(0);

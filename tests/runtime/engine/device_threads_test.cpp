@@ -293,7 +293,7 @@ struct NotRun {
     device->hold_queues(true);
     work = world->world(0).start(Operation::allreduce(*device->allocate(0, bytes), *device->allocate(0, bytes), bytes,
                                                       DataType::int8, ReduceOp::sum));
-    while (device->copies() + device->kernels() == 0) std::this_thread::yield();
+    while (device->busy() == 0) std::this_thread::yield();
   }
   static constexpr std::size_t bytes = 200'000;
   const std::shared_ptr<FakeDevice> device = std::make_shared<FakeDevice>(23);

@@ -11,13 +11,6 @@
 namespace fabring {
 namespace {
 
-// A name that a terminal may print.
-std::string printed(const std::string& name) {
-  constexpr std::size_t longest = 64;
-  const auto printable = [](char c) { return c >= ' ' && c <= '~'; };
-  return name.size() <= longest && std::ranges::all_of(name, printable) ? fmt::format("'{}'", name) : "of another name";
-}
-
 // Goes over the text without keeping it: what of it is open, and which fields that has.
 class Scan final : public nlohmann::json_sax<nlohmann::json> {
  public:
@@ -41,7 +34,7 @@ class Scan final : public nlohmann::json_sax<nlohmann::json> {
     if (object.names.insert(name).second) return true;
     object.last.clear();
     const std::string where = path();
-    fault_ = fmt::format("the field {} is there twice{}", printed(name), where.empty() ? "" : ", in " + where);
+    fault_ = fmt::format("the field {} is there twice{}", quoted_field(name), where.empty() ? "" : ", in " + where);
     return false;
   }
   bool parse_error(std::size_t position, const std::string&, const nlohmann::detail::exception& why) override {
@@ -96,6 +89,16 @@ class Scan final : public nlohmann::json_sax<nlohmann::json> {
 };
 
 }  // namespace
+
+bool is_word(std::string_view text) {
+  constexpr std::size_t longest = 64;
+  const auto printable = [](char c) { return c >= ' ' && c <= '~'; };
+  return text.size() <= longest && std::ranges::all_of(text, printable);
+}
+
+std::string quoted_field(std::string_view name) {
+  return is_word(name) ? fmt::format("'{}'", name) : "(of a name that is no word)";
+}
 
 Status check_json(std::string_view text) {
   const auto wrong = [](std::string why) { return Status(ErrorCode::invalid_argument, std::move(why)); };

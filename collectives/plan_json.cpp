@@ -26,7 +26,6 @@ constexpr std::size_t most_steps = 65536;             // so are its dependencies
 constexpr std::size_t longest_list = 4 * most_steps;  // only ranges may be more than steps
 constexpr std::uint32_t deepest_range = 64;  // parts of parts; what asks a range for its place goes up all of them
 constexpr std::size_t most_nesting = 8;
-constexpr std::size_t longest_name = 64;
 constexpr std::uint64_t most_in_32_bits = std::numeric_limits<std::uint32_t>::max();
 
 constexpr std::array kinds{StepKind::send,   StepKind::recv, StepKind::recv_reduce,
@@ -110,7 +109,7 @@ class Reader {
     for (const auto& [field, value] : json_.items())
       if (std::find(asked_.begin(), asked_.end(), field) == asked_.end())
         return fail(
-            fmt::format("has a field that it has no use for: {}{}", quoted(field), did_you_mean(field, asked_)));
+            fmt::format("has a field that it has no use for: {}{}", quoted_field(field), did_you_mean(field, asked_)));
   }
 
   std::uint64_t number(const char* field, std::uint64_t most) {
@@ -172,13 +171,6 @@ class Reader {
   }
 
  private:
-  static bool is_word(const std::string& text) {
-    const auto printable = [](char c) { return c >= ' ' && c <= '~'; };
-    return text.size() <= longest_name && std::all_of(text.begin(), text.end(), printable);
-  }
-  static std::string quoted(const std::string& field) {
-    return is_word(field) ? fmt::format("'{}'", field) : std::string("one whose name is no word");
-  }
   const Parsed* find(const char* field) {
     if (!status_.ok()) return nullptr;
     asked_.emplace_back(field);

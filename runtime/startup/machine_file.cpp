@@ -111,7 +111,8 @@ Status read_fields(const Parsed& from, const std::string& object, const Fields& 
   FABRING_TRY(status);
   for (const auto& [name, value] : from.items()) {
     if (std::find(known.begin(), known.end(), name) == known.end())
-      return wrong(fmt::format("{}'{}' is not a field of a machine{}", where, name, did_you_mean(name, known)));
+      return wrong(
+          fmt::format("{}{} is not a field of a machine{}", where, quoted_field(name), did_you_mean(name, known)));
   }
   return {};
 }

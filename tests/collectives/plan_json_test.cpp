@@ -15,6 +15,7 @@ namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 std::string replaced(std::string text, const std::string& what, const std::string& by) {
   const std::size_t at = text.find(what);
@@ -63,6 +64,8 @@ TEST(PlanJson, SaysWhatIsWrongAndWhere) {
               HasSubstr("'after' is there twice, in steps[0]"));
   EXPECT_THAT(error_of(replaced(good, "\"steps\"", "\"stepz\":[],\"steps\"")),
               HasSubstr("no use for: 'stepz'; did you mean 'steps'?"));
+  EXPECT_THAT(error_of(replaced(good, "\"steps\"", "\"\\u001b[2J\":[],\"steps\"")),
+              AllOf(HasSubstr("no use for: (of a name that is no word)"), Not(HasSubstr("\x1b"))));
   EXPECT_THAT(error_of(replaced(good, "\"after\":[]", "\"after\":[],\"to\":[]")),
               AllOf(HasSubstr("step 0"), HasSubstr("no use for: 'to'")));
   EXPECT_THAT(error_of("[[]]"), HasSubstr("not an object"));

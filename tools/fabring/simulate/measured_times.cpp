@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "collectives/json_text.hpp"
@@ -15,11 +14,7 @@ using MeasuredJson = nlohmann::json;  // ordered_json takes a linear search for 
 Status unmeasured(std::string why) { return {ErrorCode::invalid_argument, std::move(why)}; }
 
 // Names of algorithms come from files of plans too.
-std::string printed(const std::string& name) {
-  constexpr std::size_t longest = 64;
-  const auto printable = [](char c) { return c >= ' ' && c <= '~'; };
-  return name.size() <= longest && std::ranges::all_of(name, printable) ? name : "?";
-}
+std::string printed(const std::string& name) { return is_word(name) ? name : "?"; }
 
 // One entry; the first field that is wrong is remembered.
 class Entry {

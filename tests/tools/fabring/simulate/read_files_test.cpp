@@ -13,7 +13,9 @@
 namespace fabring::tests {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 using namespace tools;
 
 std::string many_fields(int count) {
@@ -82,6 +84,12 @@ TEST(MachineFile, SaysWhatIsWrong) {
     ASSERT_FALSE(machine) << text;
     EXPECT_THAT(machine.error().message(), HasSubstr(expected));
   }
+}
+
+TEST(MachineFile, ANameThatATerminalWouldObeyIsNotRepeated) {
+  const auto machine = machine_from_json(R"({"\u001b[2J": 1, "base": "10g"})");
+  ASSERT_FALSE(machine);
+  EXPECT_THAT(machine.error().message(), AllOf(HasSubstr("is not a field of a machine"), Not(HasSubstr("\x1b"))));
 }
 
 // Each new field was compared with all before it: 100,000 took 10 s.

@@ -294,18 +294,18 @@ TEST(Interleaved, communicators_in_another_order_on_every_rank_never_wait_for_ea
       groups.push_back(world.group(members));
     const std::vector<std::vector<Rank>> members{{0, 1, 2, 3}, {0, 1}, {2, 3}, {2, 0}, {1, 3}, {3, 2, 1}, {0, 3}};
     for (Rank rank = 0; rank < 4; ++rank) {
-      std::vector<std::pair<int, int>> calls;  // group, number
+      std::vector<std::pair<int, int>> calls;  // group, and which of its calls
       for (std::size_t group = 0; group < groups.size(); ++group)
         if (std::ranges::count(members[group], rank) > 0)
-          for (int number = 0; number < 5; ++number) calls.emplace_back(static_cast<int>(group), number);
+          for (int nth = 0; nth < 5; ++nth) calls.emplace_back(static_cast<int>(group), nth);
       std::shuffle(calls.begin(), calls.end(), chance);
       for (std::size_t i = 0; i < calls.size(); ++i)
         for (std::size_t j = i + 1; j < calls.size(); ++j)  // each group's own calls in order
           if (calls[i].first == calls[j].first && calls[i].second > calls[j].second) std::swap(calls[i], calls[j]);
-      for (const auto& [group, number] : calls)
+      for (const auto& [group, nth] : calls)
         world.call(rank,
-                   {.count = 100 + 700 * static_cast<std::size_t>(number % 3),
-                    .salt = static_cast<std::uint64_t>(group * 10 + number)},
+                   {.count = 100 + 700 * static_cast<std::size_t>(nth % 3),
+                    .salt = static_cast<std::uint64_t>(group * 10 + nth)},
                    groups[static_cast<std::size_t>(group)]);
     }
     if (!world.run(20s)) return;

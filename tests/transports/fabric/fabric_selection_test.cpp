@@ -10,6 +10,7 @@
 #include <cstring>
 #include <map>
 
+#include "runtime/transfer/wire.hpp"
 #include "tests/transports/fabric/fabric_world.hpp"
 #include "transports/fabric/provider_choice.hpp"
 
@@ -21,6 +22,15 @@ Result<std::string> probe(const std::string& provider, const std::string& addres
 }
 
 bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+// What a rank keeps posted is said in another layer, for each peer: parcels, and landings where there are two ranks.
+TEST(FabricSelection, ThereIsRoomForWhatARankKeepsPosted) {
+  for (int ranks = 2; ranks < 10'000; ranks += ranks < 300 ? 1 : 97) {
+    const std::size_t parcels = parcels_over_network(ranks, std::size_t{1} << 40).slots;
+    const std::size_t posted = (parcels + (ranks == 2 ? most_landings : 0)) * static_cast<std::size_t>(ranks - 1);
+    EXPECT_GE(fabric::receives_of_world(ranks), posted) << ranks;
+  }
+}
 
 TEST(FabricSelection, AutoTakesNativeTcpByItsProtocolAndSaysWhyNotEfa) {
   const auto answer = probe("auto");

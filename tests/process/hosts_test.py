@@ -182,8 +182,11 @@ def all_go_on(job, limit):
 
 
 def outage(options, transport):
-    """Shorter than FABRING_SILENCE_TIMEOUT, and such that the kernel of neither side sends again before that is over."""
+    """Shorter than FABRING_SILENCE_TIMEOUT, and such that the kernel of neither side sends again before that is over. How long
+    it waits after that is known of reno; BBR takes the outage for a slow link, and may wait for more than a minute."""
     with hosts.Hosts(2) as network:
+        for host in (0, 1):
+            network.set_kernel(host, "tcp_congestion_control", "reno")
         with Job(options.program, 3, transport, {"FABRING_SILENCE_TIMEOUT": "12"}, network.address(0)) as job:
             start(job, network, (2, 1), ["loop steps=0 sizes=4,65536,1048576 every=5"])
             job.wait_event("step", 20)

@@ -7,7 +7,6 @@
 namespace fabring {
 namespace {
 
-constexpr std::size_t kibi = std::size_t{1} << 10;
 constexpr std::uint64_t gibi = std::uint64_t{1} << 30;
 
 WorldShape nodes_of_8(int nodes) { return {8 * nodes, nodes, 8, 8}; }
@@ -21,8 +20,8 @@ TEST(MessageLength, IsLongerWhereMoreRoundsOrFasterCardsHaveToBeHidden) {
   for (const std::string_view machine : {"efa-400", "efa-3200"})
     EXPECT_LE(length(machine, 8, gibi), length(machine, 2048, gibi)) << machine;
   for (const int nodes : {8, 64, 2048}) EXPECT_LE(length("efa-400", nodes, gibi), length("efa-3200", nodes, gibi));
-  EXPECT_GE(length("efa-400", 2048, gibi), 512 * kibi);
-  EXPECT_EQ(length("efa-3200", 2048, gibi), 2048 * kibi);
+  EXPECT_GE(length("efa-400", 2048, gibi), std::size_t{512} << 10);
+  EXPECT_EQ(length("efa-3200", 2048, gibi), std::size_t{2048} << 10);
   EXPECT_LT(length("efa-400", 8, 8 << 20), length("efa-400", 2048, gibi)) << "what is short is cut to overlap";
 }
 
@@ -47,7 +46,7 @@ TEST(MessageLength, OfAPriceThatIsNoHigherThanThatOfTheUsualCut) {
 
 TEST(MessageLength, StaysWithinWhatMemoryAllows) {
   Machine machine = *find_machine("efa-3200");
-  for (const std::size_t most : {1024 * kibi, 700 * kibi, 300 * kibi}) {
+  for (const std::size_t most : {std::size_t{1024} << 10, std::size_t{700} << 10, std::size_t{300} << 10}) {
     machine.tiling.long_segment_bytes = most;
     const std::size_t chosen = message_length(Collective::allreduce, "hierarchical", gibi, nodes_of_8(512), machine);
     EXPECT_LE(chosen, most);
@@ -66,12 +65,12 @@ TEST(MessageLength, IsTheSameForAllVectorsBetweenTwoPowersOfTwo) {
 TEST(MessageLength, IsTheUsualOneWhereAProcessorCopiesOrNothingIsGained) {
   for (const std::string_view machine : {"1g", "10g", "100g", "loopback-tcp", "shared-memory", "cuda-ipc"}) {
     Machine any = *find_machine(machine);
-    any.tiling.long_segment_bytes = 8192 * kibi;
+    any.tiling.long_segment_bytes = std::size_t{8192} << 10;
     if (machine == "cuda-ipc") any.between = find_machine("100g")->between;
     EXPECT_EQ(message_length(Collective::allreduce, "hierarchical", gibi, nodes_of_8(8), any), 0u) << machine;
   }
   EXPECT_EQ(length("efa-400", 1, gibi), 0u) << "one node";
-  EXPECT_EQ(length("efa-400", 8, 512 * kibi), 0u) << "few tiles in any case";
+  EXPECT_EQ(length("efa-400", 8, std::size_t{512} << 10), 0u) << "few tiles in any case";
   EXPECT_EQ(length("efa-400", 8, gibi, Algorithm::direct_two_shot), 0u) << "it keeps a message of every rank";
   const Machine efa = *find_machine("efa-400");
   EXPECT_EQ(message_length(Collective::all_gather, "hierarchical", gibi, nodes_of_8(8), efa), 0u) << "blocks";

@@ -142,9 +142,9 @@ class Counting final : public ForwardingEndpoint {
   LongSends* sent_;
 };
 
-class CountingTransport final : public WrappingTransport {
+class LongSendCounter final : public WrappingTransport {
  public:
-  explicit CountingTransport(std::array<LongSends, 2>& sent) : WrappingTransport(make_tcp_transport()), sent_(&sent) {}
+  explicit LongSendCounter(std::array<LongSends, 2>& sent) : WrappingTransport(make_tcp_transport()), sent_(&sent) {}
 
  private:
   std::unique_ptr<Endpoint> wrap(std::unique_ptr<Endpoint> endpoint, Rank self) override {
@@ -156,7 +156,7 @@ class CountingTransport final : public WrappingTransport {
 /// What each rank sends in each of so many calls.
 std::array<std::vector<LongSends>, 2> sent_by_call(Collective collective, int calls) {
   std::array<LongSends, 2> sent;
-  CountingTransport transport(sent);
+  LongSendCounter transport(sent);
   EndpointOptions options;
   options.bind_address = "127.0.0.1";
   ThreadWorld world(2, {}, nullptr, transport, options);

@@ -54,21 +54,18 @@ Result<ResolvedConfig> resolve_config(const Environment& environment, const Laun
     if (at != environment.end() && !at->second.empty())
       resolved.sources[std::string(row.name)] = fmt::format("environment {}", row.name);
   }
-  auto launch = read_launch_environment(environment, config, facts);
-  if (!launch) {
-    resolved.launch = launch.error();
-    return resolved;
-  }
-  for (const auto& [setting, source] : launch->sources) resolved.sources[setting] = source;
-  config.rank = launch->rank;
-  config.world_size = launch->world_size;
-  config.local_rank = launch->local_rank;
-  config.master_addr = launch->master_addr;
-  config.master_named_by = launch->master_named_by;
-  config.master_port = launch->master_port;
-  config.master_port_shared = launch->master_port_shared;
-  config.job_id = launch->job_id;
-  config.launcher = launch->launcher;
+  auto [launch, complete] = find_launch(environment, config, facts);
+  resolved.launch = complete;
+  for (const auto& [setting, source] : launch.sources) resolved.sources[setting] = source;
+  config.rank = launch.rank;
+  config.world_size = launch.world_size;
+  config.local_rank = launch.local_rank;
+  config.master_addr = launch.master_addr;
+  config.master_named_by = launch.master_named_by;
+  config.master_port = launch.master_port;
+  config.master_port_shared = launch.master_port_shared;
+  config.job_id = launch.job_id;
+  config.launcher = launch.launcher;
   return resolved;
 }
 

@@ -97,9 +97,9 @@ int derived_port(std::string_view identity) {
   return 20000 + static_cast<int>((hash ^ (hash >> 32)) % 9000);
 }
 
-Result<LaunchInfo> read_launch_environment(const Environment& environment, const Config& own,
-                                           const LaunchFacts& facts) {
-  LaunchInfo info;
+FoundLaunch find_launch(const Environment& environment, const Config& own, const LaunchFacts& facts) {
+  FoundLaunch found;
+  LaunchInfo& info = found.info;
   LauncherAdvice advice;
   // A job that named itself completely asks no launcher: `fabring run` inside somebody's allocation.
   const bool named_itself = own.rank >= 0 && own.world_size >= 0 && !own.master_addr.empty();
@@ -108,7 +108,7 @@ Result<LaunchInfo> read_launch_environment(const Environment& environment, const
       if (!is_known(launcher, environment)) continue;
       info.launcher = launcher.name;
       Status status = launcher.read({environment, facts, launcher}, info, advice);
-      if (!status) return status.with_prefix(fmt::format("{}: ", launcher.name));
+      if (!status) found.complete = status.with_prefix(fmt::format("{}: ", launcher.name));
       break;
     }
   }
@@ -118,12 +118,19 @@ Result<LaunchInfo> read_launch_environment(const Environment& environment, const
     info.master_addr = "127.0.0.1";  // nobody to meet
     info.sources["FABRING_MASTER_ADDR"] = "default (one rank)";
   }
-  FABRING_TRY(check(info, advice, environment));
-  if (info.master_port == 0) {
+  if (found.complete.ok()) found.complete = check(info, advice, environment);
+  if (found.complete.ok() && info.master_port == 0) {
     info.master_port = default_master_port;
     info.sources["FABRING_MASTER_PORT"] = "default";
   }
-  return info;
+  return found;
+}
+
+Result<LaunchInfo> read_launch_environment(const Environment& environment, const Config& own,
+                                           const LaunchFacts& facts) {
+  FoundLaunch found = find_launch(environment, own, facts);
+  if (!found.complete) return found.complete;
+  return std::move(found.info);
 }
 
 }  // namespace fabring

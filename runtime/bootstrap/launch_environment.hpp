@@ -39,6 +39,15 @@ struct LaunchFacts {
 /// torchrun's 29400 and 29500.
 inline constexpr int default_master_port = 29431;
 
+/// What was found, though it is not enough, or contradicts itself: then `complete` is the error.
+struct FoundLaunch {
+  LaunchInfo info;
+  Status complete;
+};
+
+/// As read_launch_environment(), with what was found also where that is not a whole place in a job.
+FoundLaunch find_launch(const Environment& environment, const Config& own, const LaunchFacts& facts);
+
 /// `own` holds what the FABRING_* variables said (apply_settings). Errors: invalid_argument, saying which variable is
 /// missing, malformed or contradictory, and what to set or how to start instead.
 Result<LaunchInfo> read_launch_environment(const Environment& environment, const Config& own, const LaunchFacts& facts);

@@ -58,7 +58,9 @@ std::vector<SettingRow> resolve(const Environment& environment, Status& launch, 
   for (const RefusedValue& refused : refused_values(known.config)) refuse(refused.setting, refused.why);
   // A rank that is given and impossible is a mistake; that none is given, a note.
   for (const char* given : {"FABRING_RANK", "FABRING_WORLD_SIZE"})
-    if (!launch.ok() && known.sources.contains(given)) refuse(given, std::exchange(launch, Status()));
+    if (const auto source = known.sources.find(given);
+        !launch.ok() && source != known.sources.end() && source->second == source_of(given))
+      refuse(given, std::exchange(launch, Status()));
   std::vector<SettingRow> rows;
   const auto add = [&](const std::string& name, const Setting* setting) -> SettingRow& {
     const auto error = errors.find(name);

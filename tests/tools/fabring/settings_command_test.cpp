@@ -35,6 +35,17 @@ TEST(SettingsCommand, WithoutALauncherItStillAnswers) {
   EXPECT_THAT(result.err, HasSubstr("no rank"));
 }
 
+TEST(SettingsCommand, WhatALauncherSaidIsShownWhereItIsNotEnough) {
+  const auto result = run({"settings"}, {{"OMPI_COMM_WORLD_RANK", "1"},
+                                         {"OMPI_COMM_WORLD_SIZE", "4"},
+                                         {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
+                                         {"OMPI_COMM_WORLD_LOCAL_RANK", "0"}});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, testing::ContainsRegex("FABRING_RANK +1  \\(Open MPI OMPI_COMM_WORLD_RANK\\)"));
+  EXPECT_THAT(result.out, testing::ContainsRegex("FABRING_WORLD_SIZE +4  \\(Open MPI OMPI_COMM_WORLD_SIZE\\)"));
+  EXPECT_THAT(result.err, testing::AllOf(HasSubstr("note: "), HasSubstr("FABRING_MASTER_ADDR")));
+}
+
 TEST(SettingsCommand, ExplainsWhereValuesWereLookedFor) {
   const std::map<std::string, std::string> rank{
       {"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "h"}, {"FABRING_TIMEOUT", "90s"}};

@@ -39,6 +39,7 @@
 #include "runtime/engine/members/dropped.hpp"
 #include "runtime/engine/members/membership_check.hpp"
 #include "runtime/engine/members/refusals.hpp"
+#include "runtime/engine/members/settling.hpp"
 #include "runtime/engine/members/shrinks.hpp"
 #include "runtime/engine/members/suspects.hpp"
 #include "runtime/engine/messages/orphans.hpp"
@@ -285,10 +286,7 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   void end(const CommunicatorCore& communicator, Execution& execution, const Status& why);
   void fail(CommunicatorCore& communicator, const Status& why);
   void report_suspects(Time now);
-  Time time_to_settle(const std::vector<std::shared_ptr<Execution>>& failed) const;
-  std::uint64_t in_motion(const std::vector<std::shared_ptr<Execution>>& failed) const;
-  void say_what_does_not_settle(const std::vector<std::shared_ptr<Execution>>& failed, bool& said) const;
-  void settle();
+  void give_up_waiting_for(Rank peer);
   bool needs(Rank world_rank) const;
   bool is_away(Rank world_rank) const;
   void cut_off(Rank world_rank);
@@ -426,16 +424,8 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   Suspects suspects_;
   std::uint32_t flat_runs_ = 0;   ///< and other operations that were over at once
   Time looked_at_{};              ///< what arrived, by the last of these, if it looks_once_a_turn()
-  bool given_up_ = false;         ///< the others count this rank as lost
   bool endpoint_failed_ = false;  ///< as a whole, which has been reported
-  struct Settling {
-    std::weak_ptr<CommunicatorCore> communicator;
-    Time since;               ///< by attended_: nothing has come back
-    std::size_t outstanding;  ///< blocks, at the last look
-    std::uint64_t in_motion;  ///< of these, and of others to the same peers: bytes, likewise
-    bool said = false;        ///< that a device keeps it waiting
-  };
-  std::vector<Settling> settling_;
+  Settling settling_;
   std::atomic<std::uint64_t> ran_at_once_{0};
   std::unique_ptr<StatusDoor> door_;
   const std::shared_ptr<AccountBook> account_book_ = std::make_shared<AccountBook>();

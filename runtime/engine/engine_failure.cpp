@@ -1,5 +1,5 @@
-// The failure side of EngineCore: what happens when a peer is lost or somebody aborts, until what has failed is
-// settled.
+// The failure side of EngineCore: what happens when a peer is lost or somebody aborts. What has failed is settled by
+// Settling.
 
 #include <fmt/format.h>
 
@@ -9,20 +9,6 @@
 #include "runtime/engine/engine_core.hpp"
 
 namespace fabring {
-namespace {
-
-// How long nothing of a failed operation's memory may come back before who holds it is disconnected. Who lives is asked
-// for it (withdraw()), and may be busy, or without a core: ranks that live must not lose each other by that.
-constexpr auto settle_with_the_living = std::chrono::milliseconds(2500);
-constexpr auto settle_with_the_lost = std::chrono::milliseconds(100);
-
-std::size_t outstanding(const std::vector<std::shared_ptr<Execution>>& running) {
-  std::size_t blocks = 0;
-  for (const auto& execution : running) blocks += execution->outstanding();
-  return blocks;
-}
-
-}  // namespace
 
 // Is there a communicator that goes on here and has this rank?
 bool EngineCore::needs(Rank world_rank) const {
@@ -49,16 +35,17 @@ void EngineCore::on_peer_lost(Rank peer, const Status& why) {
 }
 
 void EngineCore::report_suspects(Time now) {
+  if (left_.load()) return;  // it is they who dropped the connection
   // By no fault of the peers that it has lost with it: they go on without this rank.
-  if (!endpoint_failed_ && parts_.endpoint && !left_.load()) {
+  if (!endpoint_failed_ && parts_.endpoint) {
     if (const Status why = parts_.endpoint->error(); !why.ok()) {
       endpoint_failed_ = true;
+      suspects_.blame_nobody();
       report({ErrorCode::transport_error, parts_.self, parts_.self, 0,
               fmt::format("{} cannot communicate any more: {}", who(parts_.self), why.message())});
     }
   }
   for (const auto& suspicion : suspects_.overdue(now, [this](Rank rank) { return needs(rank); })) {
-    if (left_.load() || given_up_ || endpoint_failed_) continue;  // then it is they who dropped the connection
     report({ErrorCode::peer_lost, suspicion.rank, parts_.self, 0,
             fmt::format("{} {} its data connection to {}: {}", who(parts_.self),
                         is_nonsense(suspicion.why) ? "closed" : "lost", who(suspicion.rank),
@@ -134,7 +121,7 @@ void EngineCore::apply(const Failure& failure) {
   const Status why = explain(failure);
   for (const auto& communicator : communicators())
     if (concerns(failure, *communicator)) fail(*communicator, why);
-  if (failure.communicator == 0 && failure.culprit == parts_.self) given_up_ = true;
+  if (failure.communicator == 0 && failure.culprit == parts_.self) suspects_.blame_nobody();
   if (failure.communicator == 0 && failure.culprit >= 0) cut_off(failure.culprit);
 }
 
@@ -196,75 +183,21 @@ void EngineCore::fail(CommunicatorCore& communicator, const Status& why) {
     withdraw(*execution);
   }
   drop_early(communicator);
-  if (!running.empty())
-    settling_.push_back({running.front()->communicator(), attended_, outstanding(running), in_motion(running)});
+  settling_.begin(running, attended_);
   finished_some_ = true;
 }
 
-// By what is known of them now: who was silent when it failed may have been heard again.
-Time EngineCore::time_to_settle(const std::vector<std::shared_ptr<Execution>>& failed) const {
-  for (const auto& execution : failed)
-    for (const Rank peer : execution->peers_outstanding())
-      if (!is_away(peer)) return settle_with_the_living;
-  return settle_with_the_lost;
-}
-
-// A long message on a slow link, or behind an outage, comes back as a whole and late.
-std::uint64_t EngineCore::in_motion(const std::vector<std::shared_ptr<Execution>>& failed) const {
-  std::uint64_t bytes = 0;
-  for (const auto& execution : failed)
-    for (const Rank peer : execution->peers_outstanding()) bytes += parts_.endpoint->bytes_in_motion(peer);
-  return bytes;
-}
-
-// It ends neither by an abort nor when its time is up.
-void EngineCore::say_what_does_not_settle(const std::vector<std::shared_ptr<Execution>>& failed, bool& said) const {
-  for (const auto& execution : failed) {
-    if (said || !execution->failed() || execution->busy_device() < 0) continue;
-    said = true;
-    parts_.log.warning(fmt::format(
-        "{} on '{}' has failed, but cannot end before GPU {} has run what was posted to it, which reads or writes its "
-        "buffers: something else occupies that GPU",
-        execution->call().describe(), execution->communicator()->label, execution->busy_device()));
-  }
-}
-
-// Time in which this rank itself stood still is nobody's fault (attended_).
-void EngineCore::settle() {
-  for (std::size_t i = 0; i < settling_.size();) {
-    const auto communicator = settling_[i].communicator.lock();
-    const auto running = communicator ? communicator->running() : std::vector<std::shared_ptr<Execution>>();
-    if (running.empty()) {
-      settling_.erase(settling_.begin() + static_cast<std::ptrdiff_t>(i));
-      continue;
-    }
-    const std::size_t left = outstanding(running);
-    const std::uint64_t moving = in_motion(running);
-    if (left < settling_[i].outstanding || moving != settling_[i].in_motion) settling_[i].since = attended_;  // at it
-    settling_[i].outstanding = std::min(settling_[i].outstanding, left);
-    settling_[i].in_motion = moving;
-    if (attended_ - settling_[i].since >= Time(settle_with_the_living))
-      say_what_does_not_settle(running, settling_[i].said);
-    if (attended_ - settling_[i].since >= time_to_settle(running)) {
-      for (const auto& execution : running) {
-        if (!execution->failed()) continue;
-        for (Rank peer : execution->peers_outstanding()) {
-          if (suspects_.is_cut_off(peer)) continue;
-          const std::string why = fmt::format(
-              "{} did not give back the memory of a failed operation of {} in time (stopped, or too busy) and was "
-              "disconnected",
-              who(peer), who(parts_.self));
-          // Communicators that have both cannot go on after that, so all must hear it, and hear the right name. If
-          // there are none, it is no business of the communicators that have one of the two.
-          if (!left_.load() && needs(peer)) report({ErrorCode::peer_lost, peer, parts_.self, 0, why});
-          suspect(peer, Status(ErrorCode::peer_lost, why));  // for one that is made later
-          cut_off(peer);
-        }
-      }
-    }
-    ++i;
-  }
-  if (settling_.empty()) devices_.free_again_if_reached();
+// It has memory of a failed operation, and did not give it back in time.
+void EngineCore::give_up_waiting_for(Rank peer) {
+  if (suspects_.is_cut_off(peer)) return;
+  const std::string why = fmt::format(
+      "{} did not give back the memory of a failed operation of {} in time (stopped, or too busy) and was disconnected",
+      who(peer), who(parts_.self));
+  // Communicators that have both cannot go on after that, so all must hear it, and hear the right name. If there are
+  // none, it is no business of the communicators that have one of the two.
+  if (!left_.load() && needs(peer)) report({ErrorCode::peer_lost, peer, parts_.self, 0, why});
+  suspect(peer, Status(ErrorCode::peer_lost, why));  // for one that is made later
+  cut_off(peer);
 }
 
 }  // namespace fabring

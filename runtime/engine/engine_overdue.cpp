@@ -69,7 +69,8 @@ void EngineCore::tick(Time now) {
   if (running_count_ > 0) finished_some_ = true;  // failed ones may have settled
   attended_ += std::min(now - std::exchange(ticked_, now), Time(longest_look));
   report_suspects(now);
-  settle();
+  settling_.look(attended_);
+  if (settling_.is_over()) devices_.free_again_if_reached();
   for (const auto& [peer, slot] : dropped_grants_->take()) transfer_->decline(peer, slot);
   count_traffic();
   tell_state();

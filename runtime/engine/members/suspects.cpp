@@ -30,6 +30,7 @@ Time Suspects::patience_with(const Suspicion& suspicion) const {
 }
 
 std::vector<Suspects::Suspicion> Suspects::overdue(Time now, const std::function<bool(Rank)>& needs) {
+  if (blames_nobody_) return {};
   std::vector<Suspicion> fresh;
   for (Suspect& suspect : suspects_) {
     if (suspect.overdue || now - suspect.since < patience_with(suspect.suspicion) || !needs(suspect.suspicion.rank))

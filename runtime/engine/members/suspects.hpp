@@ -24,6 +24,9 @@ class Suspects {
   bool add(Rank rank, const Status& why, Time now);
   /// Those of which the control plane has said nothing in time, as far as somebody `needs` them; each once.
   std::vector<Suspicion> overdue(Time now, const std::function<bool(Rank)>& needs);
+  /// It is this rank that is lost, or cannot communicate any more: that connections end is no fault of the others, and
+  /// none of them is overdue from now on.
+  void blame_nobody() { blames_nobody_ = true; }
 
   /// False: it was already.
   bool cut_off(Rank rank);
@@ -40,6 +43,7 @@ class Suspects {
   const Rank self_;
   std::vector<Suspect> suspects_;
   std::vector<bool> cut_off_;  ///< by rank
+  bool blames_nobody_ = false;
 };
 
 }  // namespace fabring

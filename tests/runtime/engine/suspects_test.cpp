@@ -47,6 +47,14 @@ TEST(Suspects, that_nobody_needs_are_overdue_when_somebody_does) {
   EXPECT_EQ(overdue(suspects, 20s), std::vector<Rank>{3});
 }
 
+TEST(Suspects, are_not_to_blame_where_this_rank_is_lost_itself) {
+  Suspects suspects(self, 5);
+  EXPECT_TRUE(suspects.add(3, Status(), 10s));
+  suspects.blame_nobody();
+  EXPECT_TRUE(suspects.add(4, Status(ErrorCode::transport_error, "nonsense"), 10s));
+  EXPECT_TRUE(overdue(suspects, 60s).empty());
+}
+
 TEST(Suspects, are_cut_off_once) {
   Suspects suspects(self, 5);
   EXPECT_FALSE(suspects.is_cut_off(3));

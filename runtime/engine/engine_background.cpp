@@ -60,7 +60,7 @@ void EngineCore::look_again(ControlPlane& control) {
   control.after(look_every, [this, &control] {
     const bool idle = parts_.clock->now() - last_end_.load() >= Time(busy_for);
     if (idle || ++looks_passed_over_ % most_passed_over == 0) look_if_idle();
-    if (!left_.load()) look_again(control);
+    if (!leaving_.takes_nothing()) look_again(control);
   });
 }
 
@@ -68,7 +68,7 @@ void EngineCore::look_again(ControlPlane& control) {
 // where it looks, and they wait for less time than passes between two looks of an idle rank.
 void EngineCore::look_after_failure(ControlPlane& control, int looks_before) {
   look_if_idle();
-  if (looks_before < looks_after_failure && !left_.load())
+  if (looks_before < looks_after_failure && !leaving_.takes_nothing())
     control.after(look_every_after_failure,
                   [this, &control, looks_before] { look_after_failure(control, looks_before + 1); });
 }
@@ -84,11 +84,11 @@ void EngineCore::see_what_has_come(const std::function<bool()>& enough) {
 // also if the program calls nothing any more: who waits for an answer would take it for stopped. And an endpoint that
 // calls do not ask, as they go through shared memory, is asked now and then: it keeps its quiet connections alive.
 void EngineCore::look_if_idle() {
-  if (pending_.load() > 0 || leaving_.load() || !drive_->try_lock()) return;
-  see_what_has_come([this] { return leaving_.load(); });
+  if (pending_.load() > 0 || leaving_.has_begun() || !drive_->try_lock()) return;
+  see_what_has_come([this] { return leaving_.has_begun(); });
   release_drive();
   notify_waiters();
-  if (undelivered_.load() && !leaving_.load()) have_delivered();
+  if (undelivered_.load() && !leaving_.has_begun()) have_delivered();
 }
 
 }  // namespace fabring

@@ -261,7 +261,7 @@ std::shared_ptr<Execution> EngineCore::submit(const std::shared_ptr<Communicator
     // nothing that is run at once comes between.
     pending_.fetch_add(1);
     Status failed = communicator->failed;
-    if (failed.ok() && leaving_.load()) failed = has_left();
+    if (failed.ok() && leaving_.has_begun()) failed = has_left();
     std::shared_ptr<const PreparedPlan> plan;
     if (failed.ok()) {
       auto found = communicator->plans.find_or_make(call, communicator->self, communicator->node_of);
@@ -351,7 +351,7 @@ bool EngineCore::begin_fresh() {
 Status EngineCore::failure_of(const CommunicatorCore& communicator) const {
   std::lock_guard lock(communicator.mutex);
   if (!communicator.failed.ok()) return communicator.failed;
-  return left_.load() ? has_left() : Status();
+  return leaving_.takes_nothing() ? has_left() : Status();
 }
 
 Status EngineCore::has_left() { return {ErrorCode::aborted, "this rank has left the job"}; }

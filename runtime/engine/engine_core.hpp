@@ -20,7 +20,6 @@
 #include <set>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <unordered_map>
 #include <vector>
 
@@ -37,6 +36,7 @@
 #include "runtime/engine/members/claimed_ids.hpp"
 #include "runtime/engine/members/communicator_core.hpp"
 #include "runtime/engine/members/dropped.hpp"
+#include "runtime/engine/members/leaving.hpp"
 #include "runtime/engine/members/membership_check.hpp"
 #include "runtime/engine/members/refusals.hpp"
 #include "runtime/engine/members/settling.hpp"
@@ -329,7 +329,6 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   void end_what_is_under_way(const Status& why);
   Status say_goodbye(std::chrono::milliseconds limit);
   void close_endpoint();
-  Status await_who_leaves(std::unique_lock<std::mutex>& lock);
   Status leave_now();
   void await_devices();
   void abandon_the_rest(const Status& why);
@@ -392,15 +391,10 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   // Driving.
   const std::shared_ptr<Drive> drive_ = std::make_shared<Drive>(this);
   std::mutex turn_mutex_;
-  std::condition_variable turn_;      ///< of those who wait
-  WakeEvent wake_event_;              ///< in which who drives sleeps, where there is no endpoint
-  ProgressThread progress_thread_;    ///< started and stopped under mutex_
-  std::atomic<bool> leaving_{false};  ///< nothing more is begun, and who leaves drives until the end
-  std::atomic<bool> left_{false};     ///< nor is anything taken that comes
-  std::mutex leave_mutex_;
-  std::condition_variable leave_ended_;
-  std::thread::id leaver_;  ///< under leave_mutex_, as is the next
-  bool leave_is_over_ = false;
+  std::condition_variable turn_;    ///< of those who wait
+  WakeEvent wake_event_;            ///< in which who drives sleeps, where there is no endpoint
+  ProgressThread progress_thread_;  ///< started and stopped under mutex_
+  Leaving leaving_;
 
   // The driver.
   std::deque<std::shared_ptr<Execution>> fresh_;  ///< submitted, and not with their communicators yet

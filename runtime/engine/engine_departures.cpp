@@ -123,7 +123,7 @@ std::optional<Rank> EngineCore::last_to_leave(const CommunicatorCore& communicat
 }
 
 void EngineCore::check_left(CommunicatorCore& communicator, Execution& execution) {
-  if (!parts_.control || left_.load()) return;
+  if (!parts_.control || leaving_.takes_nothing()) return;
   const std::optional<Rank> rank = first_to_leave(communicator, execution);
   if (!rank) {
     execution.left_since = Time{};

@@ -140,13 +140,13 @@ Status EngineCore::wait(Execution& execution, std::chrono::nanoseconds limit) {
         bounded ? end - std::chrono::steady_clock::now() : std::chrono::nanoseconds(std::chrono::hours(1));
     if (left <= std::chrono::nanoseconds(0)) {
       // A program that only looks, again and again, counts as one that waits: nobody else would drive.
-      if (!driven && !leaving_.load()) drive_once();
+      if (!driven && !leaving_.has_begun()) drive_once();
       break;
     }
-    if (!leaving_.load() && drive_->try_lock()) {  // whoever leaves drives until the end
+    if (!leaving_.has_begun() && drive_->try_lock()) {  // whoever leaves drives until the end
       driven = true;
       awaited_ = {&execution, static_cast<std::size_t>(left.count())};  // a byte takes a nanosecond at most
-      drive([&] { return execution.done() || leaving_.load(); }, left);
+      drive([&] { return execution.done() || leaving_.has_begun(); }, left);
       awaited_ = {};
       release_drive();
     } else {
@@ -154,7 +154,7 @@ Status EngineCore::wait(Execution& execution, std::chrono::nanoseconds limit) {
       asked = true;
       std::unique_lock lock(turn_mutex_);
       // Whoever gives the drive back after this look notifies, which this thread hears.
-      if (!execution.done() && (leaving_.load() || drive_->is_held()))
+      if (!execution.done() && (leaving_.has_begun() || drive_->is_held()))
         turn_.wait_for(lock, std::min<std::chrono::nanoseconds>(left, std::chrono::milliseconds(1)));
     }
   }

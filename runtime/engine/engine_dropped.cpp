@@ -24,7 +24,7 @@ void EngineCore::heard_of_dropped(Rank from, std::string_view bytes) {
   const auto letter = DroppedLetter::decode(bytes);
   if (!letter) return;
   if (letter->answers) return dropped_elsewhere_.heard(from, *letter);
-  if (left_.load() || !is_gone(letter->id)) return;
+  if (leaving_.takes_nothing() || !is_gone(letter->id)) return;
   // One that has failed here has failed everywhere, with a better reason.
   const auto account = account_book_->of(letter->id, communicators().size());
   if (!account || !account->fine) return;
@@ -61,7 +61,7 @@ bool EngineCore::is_dropped_before(const CommunicatorCore& communicator, const E
 }
 
 void EngineCore::check_dropped(CommunicatorCore& communicator, Execution& execution, Time now) {
-  if (!parts_.control || left_.load()) return;
+  if (!parts_.control || leaving_.takes_nothing()) return;
   for (const Rank rank : execution.waiting_for()) {
     if (rank == communicator.self || !is_dropped_before(communicator, execution, rank)) continue;
     const Rank world = communicator.members[rank];

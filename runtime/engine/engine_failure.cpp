@@ -35,7 +35,7 @@ void EngineCore::on_peer_lost(Rank peer, const Status& why) {
 }
 
 void EngineCore::report_suspects(Time now) {
-  if (left_.load()) return;  // it is they who dropped the connection
+  if (leaving_.takes_nothing()) return;  // it is they who dropped the connection
   // By no fault of the peers that it has lost with it: they go on without this rank.
   if (!endpoint_failed_ && parts_.endpoint) {
     if (const Status why = parts_.endpoint->error(); !why.ok()) {
@@ -195,7 +195,7 @@ void EngineCore::give_up_waiting_for(Rank peer) {
       who(peer), who(parts_.self));
   // Communicators that have both cannot go on after that, so all must hear it, and hear the right name. If there are
   // none, it is no business of the communicators that have one of the two.
-  if (!left_.load() && needs(peer)) report({ErrorCode::peer_lost, peer, parts_.self, 0, why});
+  if (!leaving_.takes_nothing() && needs(peer)) report({ErrorCode::peer_lost, peer, parts_.self, 0, why});
   suspect(peer, Status(ErrorCode::peer_lost, why));  // for one that is made later
   cut_off(peer);
 }

@@ -187,26 +187,12 @@ Status EngineCore::log_untold() {
   return last;
 }
 
+// Its errors are told to the first only.
 Status EngineCore::leave() {
-  {
-    std::unique_lock lock(leave_mutex_);
-    if (leaving_.exchange(true)) return await_who_leaves(lock);
-    leaver_ = std::this_thread::get_id();
-  }
+  if (!leaving_.begin()) return leaving_.await_end(parts_.config.leave_timeout + beyond_the_limit);
   const Status left = leave_now();
-  const std::lock_guard lock(leave_mutex_);
-  leave_is_over_ = true;
-  leave_ended_.notify_all();
+  leaving_.end();
   return left;
-}
-
-// The process may end once this returns, and the others have to hear the goodbye before that. Its errors are told to
-// the first only.
-Status EngineCore::await_who_leaves(std::unique_lock<std::mutex>& lock) {
-  if (leaver_ == std::this_thread::get_id()) return {};  // of what ended as it left
-  const auto limit = parts_.config.leave_timeout + beyond_the_limit;
-  if (leave_ended_.wait_for(lock, limit, [&] { return leave_is_over_; })) return {};
-  return {ErrorCode::timeout, fmt::format("another thread has been in leave() for more than {} ms", limit.count())};
 }
 
 Status EngineCore::leave_now() {
@@ -221,7 +207,7 @@ Status EngineCore::leave_now() {
   const bool ends_some = pending_.load() > 0;
   if (ends_some) receive_the_last(why, time.left_of(time_to_leave()));
   const std::chrono::milliseconds whole = time_to_leave();  // what was received from may have been lost meanwhile
-  left_.store(true);
+  leaving_.take_nothing_more();
   if (ends_some) end_what_is_under_way(why);
   drive([&] { return pending_.load() == 0 && (!transfer_ || transfer_->drained()); }, time.left_of(whole));
   const Status left = say_goodbye(time.left_of(whole));

@@ -123,7 +123,7 @@ void EngineCore::on_record(Rank peer, const Record& record, std::span<const std:
   if (record.kind == RecordKind::entered) return;
   if (!failure_of(*communicator).ok()) {
     decline_grant(peer, record);
-    if (left_.load()) check_late(*communicator, member, record);
+    if (leaving_.takes_nothing()) check_late(*communicator, member, record);
     return;
   }
   if (record.kind == RecordKind::grant && communicator->member[member].has_withdrawn)

@@ -83,7 +83,7 @@ RankState EngineCore::outline(const std::set<const CommunicatorCore*>& busy) con
   state.up_ms = milliseconds(now - began_);
   if (const Time ended = last_end_.load(std::memory_order_relaxed); ended != Time{})
     state.idle_ms = static_cast<std::int64_t>(milliseconds(now - ended));
-  state.leaving = leaving_.load();
+  state.leaving = leaving_.has_begun();
   if (parts_.control) state.strangers = parts_.control->strangers();
   {
     const std::lock_guard lock(mutex_);

@@ -100,7 +100,7 @@ std::optional<Status> EngineCore::run_flat(const std::shared_ptr<CommunicatorCor
   // the next.
   std::uint32_t last = communicator->last_sequence.load();
   const std::uint32_t sequence = next_sequence(last);
-  if (pending_.load() > 0 || communicator->not_at_once.load() || leaving_.load() ||
+  if (pending_.load() > 0 || communicator->not_at_once.load() || leaving_.has_begun() ||
       (!communicator->early.empty() && !flat.expects_what_came(*communicator, sequence)) ||
       !communicator->last_sequence.compare_exchange_strong(last, sequence)) {
     flat.drop_copy();

@@ -289,7 +289,7 @@ std::shared_ptr<Execution> EngineCore::submit(const std::shared_ptr<Communicator
     const bool flat = operation != nullptr && is_flat(call);
     execution = std::make_shared<Execution>(communicator, std::move(call), std::move(plan), sequence, tiling);
     if (flat) execution->was_asked_by(*operation);
-    if (execution->call().timeout.count() > 0) execution->called_at = parts_.clock->now();
+    if (execution->watchdog().has_own_limit()) execution->watchdog().call(parts_.clock->now());
     execution->hold(std::move(memory));
     std::lock_guard submit_lock(mutex_);
     submitted_.push_back(execution);
@@ -439,7 +439,8 @@ void EngineCore::finished(const std::shared_ptr<Execution>& execution) {
   execution->publish();
   pending_.fetch_sub(1);
   last_end_.store(parts_.clock->now(), std::memory_order_relaxed);
-  if (execution->next_note != Time{} && parts_.control) parts_.control->set_activity("");  // it said that it waits
+  if (execution->watchdog().has_been_noted() && parts_.control)
+    parts_.control->set_activity("");  // it said that it waits
   notify_waiters();
 }
 

@@ -44,6 +44,7 @@
 #include "runtime/engine/members/suspects.hpp"
 #include "runtime/engine/messages/orphans.hpp"
 #include "runtime/engine/rank_state.hpp"
+#include "runtime/engine/waiting/attended_time.hpp"
 #include "runtime/engine/waiting/drive.hpp"
 #include "runtime/engine/waiting/progress_thread.hpp"
 #include "runtime/engine/waiting/waiting.hpp"
@@ -299,20 +300,15 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
 
   // engine_overdue.cpp: from time to time, about operations that take long
   void tick(Time now);
-  bool due_for_a_note(Execution& execution, Time now) const;
   void note_waiting(CommunicatorCore& communicator, const Execution& execution, Time now);
   static std::string unread(const CommunicatorCore& communicator, const Execution& execution);
   /// "; GPU 0 has not run what was posted to it", if it is so.
   static std::string not_run(const Execution& execution);
-  Time patience(const Execution& execution) const;
-  static Time stuck_for(const Execution& execution, Time now);
   void say_what_waits(Execution& execution, Time now);
   void try_the_unheard(CommunicatorCore& communicator, const Execution& execution, Time now);
   void check_refused(CommunicatorCore& communicator, const Execution& execution, Time now);
   void check_deadline(CommunicatorCore& communicator, const Execution& execution, Time now);
   void check_queued(CommunicatorCore& communicator, Time now);
-  static Time since_when(const Execution& execution);
-  bool is_overdue(const Execution& execution, Time now) const;
   void give_up(CommunicatorCore& communicator, const Execution& execution, const Execution& waiting,
                const std::string& behind, Time now);
   std::string activity_of(Rank world_rank) const;
@@ -406,15 +402,11 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   std::vector<std::shared_ptr<Execution>> running_;  ///< by index; null where free
   std::size_t running_count_ = 0;
   std::size_t first_free_ = 0;  ///< no index below is free
-  struct TimeForAny {
-    Time limit{};
-    const char* setting = nullptr;
-  };
-  TimeForAny time_for_any_{parts_.config.timeout, "FABRING_TIMEOUT"};
+  Watchdog::Limit time_for_any_{parts_.config.timeout, "FABRING_TIMEOUT"};
   bool finished_some_ = false;
   bool scratch_wanted_ = false;  ///< an operation waits for scratch, or for one of the running to end
-  Time next_tick_{}, ticked_{};
-  Time attended_{};  ///< time in which what comes was looked for, unlike that which the program kept its thread
+  Time next_tick_{};
+  AttendedTime attended_;
   Suspects suspects_;
   std::uint32_t flat_runs_ = 0;   ///< and other operations that were over at once
   Time looked_at_{};              ///< what arrived, by the last of these, if it looks_once_a_turn()

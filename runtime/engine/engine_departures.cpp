@@ -126,21 +126,17 @@ void EngineCore::check_left(CommunicatorCore& communicator, Execution& execution
   if (!parts_.control || leaving_.takes_nothing()) return;
   const std::optional<Rank> rank = first_to_leave(communicator, execution);
   if (!rank) {
-    execution.left_since = Time{};
+    execution.watchdog().none_has_left();
     return;
   }
   const Rank world = communicator.members[*rank];
   const bool certain = will_not_come(communicator, execution, *rank);
   const std::uint64_t moves = communicator.moves + execution.steps_done();
-  if (execution.left_since == Time{} || moves != execution.left_moves) {
-    execution.left_since = attended_;
-    execution.left_moves = moves;
-  }
+  const Time quiet = execution.watchdog().quiet_since_one_left(moves, attended_.now());
   const bool same_memory =
       parts_.agreed.shares_memory && !parts_.node_of.empty() &&
       parts_.node_of[static_cast<std::size_t>(world)] == parts_.node_of[static_cast<std::size_t>(parts_.self)];
-  if (!certain && attended_ - execution.left_since < (same_memory ? Time(time_in_memory) : Time(time_to_arrive)))
-    return;
+  if (!certain && quiet < (same_memory ? Time(time_in_memory) : Time(time_to_arrive))) return;
   if (auto refused = refusals_.failure_of(communicator, execution, world)) return report(std::move(*refused));
   report({ErrorCode::peer_lost, world, parts_.self, communicator.global_id(),
           fmt::format("{} has left the job{}: its program has ended, or has closed Fabring; its output and exit status "

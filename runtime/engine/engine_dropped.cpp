@@ -10,11 +10,6 @@
 namespace fabring {
 namespace {
 
-// One late rank makes all others ask, and in a large world ranks are late more often.
-constexpr int large_world = 256;
-Time first_question(int world_size) {
-  return world_size <= large_world ? std::chrono::seconds(1) : std::chrono::seconds(10);
-}
 constexpr std::size_t most_asked = 4;  // at a time, of those it waits for
 
 }  // namespace
@@ -35,11 +30,8 @@ void EngineCore::heard_of_dropped(Rank from, std::string_view bytes) {
   parts_.control->send_letter(from, DroppedLetter::mark + answer.encode());
 }
 
-// Ever more seldom, as most that are late are only that.
 void EngineCore::ask_for_dropped(const CommunicatorCore& communicator, Execution& execution, Time now) {
-  const Time waited = stuck_for(execution, now);
-  if (waited < first_question(parts_.world_size) || now < execution.next_question) return;
-  execution.next_question = now + waited;
+  if (!execution.watchdog().due_for_a_question(parts_.world_size, now)) return;
   std::size_t asked = 0;
   for (const Rank rank : execution.waiting_for()) {
     if (rank == communicator.self) continue;

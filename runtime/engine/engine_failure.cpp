@@ -183,7 +183,7 @@ void EngineCore::fail(CommunicatorCore& communicator, const Status& why) {
     withdraw(*execution);
   }
   drop_early(communicator);
-  settling_.begin(running, attended_);
+  settling_.begin(running, attended_.now());
   finished_some_ = true;
 }
 

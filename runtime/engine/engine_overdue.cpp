@@ -1,5 +1,5 @@
 // What EngineCore does from time to time about operations that take long: it says that they wait and for whom, and
-// gives up when their time is over.
+// gives up when their time is over. Their Watchdogs know when.
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -14,12 +14,7 @@
 namespace fabring {
 namespace {
 
-constexpr auto first_note = std::chrono::seconds(10);
-constexpr auto silent_for = std::chrono::milliseconds(500);
-constexpr auto unheard_for = std::chrono::milliseconds(5);
-constexpr auto look_at_others = std::chrono::milliseconds(500);  // have they left?
-constexpr auto longest_look = std::chrono::milliseconds(100);    // a rank that sleeps in its endpoint wakes sooner
-constexpr std::size_t most_notes = 4;                            // of a communicator at a time
+constexpr std::size_t most_notes = 4;  // of a communicator at a time
 
 // Messages have no number before they have met.
 std::string title(const Execution& execution) {
@@ -47,10 +42,7 @@ const char* who_is_at_fault_in_circle(const Execution& execution) {
 
 // A note before that is for the other ranks: a limit so short is no sign that anything is wrong, and the error that it
 // ends with says the same.
-LogLevel level_of_note(Time waited) { return waited < Time(first_note) ? LogLevel::info : LogLevel::warning; }
-
-// Until when it waits for the word of another rank, which may know better who is at fault.
-Time after_others(Time patience) { return patience + std::min(patience / 4, Time(std::chrono::milliseconds(250))); }
+LogLevel level_of_note(Time waited) { return waited < Time(Watchdog::first_note) ? LogLevel::info : LogLevel::warning; }
 
 }  // namespace
 
@@ -67,9 +59,9 @@ std::string EngineCore::not_run(const Execution& execution) {
 
 void EngineCore::tick(Time now) {
   if (running_count_ > 0) finished_some_ = true;  // failed ones may have settled
-  attended_ += std::min(now - std::exchange(ticked_, now), Time(longest_look));
+  attended_.look(now);
   report_suspects(now);
-  settling_.look(attended_);
+  settling_.look(attended_.now());
   if (settling_.is_over()) devices_.free_again_if_reached();
   for (const auto& [peer, slot] : dropped_grants_->take()) transfer_->decline(peer, slot);
   count_traffic();
@@ -83,14 +75,14 @@ void EngineCore::tick(Time now) {
     LogLevel most_serious = LogLevel::info;
     for (const auto& execution : under_way) {
       if (execution->failed()) continue;
-      if (due_for_a_note(*execution, now)) {
-        most_serious = std::min(most_serious, level_of_note(stuck_for(*execution, now)));
+      Watchdog& watchdog = execution->watchdog();
+      if (watchdog.due_for_a_note(execution->steps_done(), time_for_any_, now)) {
+        most_serious = std::min(most_serious, level_of_note(watchdog.stuck_for(now)));
         if (++notes <= most_notes) note_waiting(*communicator, *execution, now);
       }
-      if (execution->unannounced() && now - execution->begun_at >= Time(unheard_for)) execution->announce_waiting();
+      if (execution->unannounced() && watchdog.is_unheard(now)) execution->announce_waiting();
       check_refused(*communicator, *execution, now);
-      if (now >= execution->next_look) {
-        execution->next_look = now + look_at_others;
+      if (watchdog.due_for_a_look(now)) {
         say_what_waits(*execution, now);
         try_the_unheard(*communicator, *execution, now);
         check_left(*communicator, *execution);
@@ -128,25 +120,21 @@ std::string EngineCore::who_and_what_stands_between(Rank rank) const {
   return who_and_what(rank, other ? parts_.endpoint->unconnected(rank) : std::string());
 }
 
-Time EngineCore::stuck_for(const Execution& execution, Time now) {
-  return now - std::max(execution.begun_at, execution.stuck_since);
-}
-
 void EngineCore::check_refused(CommunicatorCore& communicator, const Execution& execution, Time now) {
-  if (stuck_for(execution, now) < Time(Refusals::time_to_repeat)) return;
+  if (execution.watchdog().stuck_for(now) < Time(Refusals::time_to_repeat)) return;
   if (auto refused = refusals_.failure_of(communicator, execution)) report(std::move(*refused));
 }
 
 // Who waits for something small has perhaps said nothing yet of what it called, and if the others wait for it likewise,
 // or are done, nobody would ever know that they called something else.
 void EngineCore::say_what_waits(Execution& execution, Time now) {
-  if (stuck_for(execution, now) >= Time(silent_for)) execution.announce_waiting();
+  if (execution.watchdog().is_silent(now)) execution.announce_waiting();
 }
 
 // Nobody tells of a rank's death where the way to it on the control plane is cut, and an endpoint that only receives
 // may never notice (libfabric's TCP): it does if it sends. What is sent says nothing new.
 void EngineCore::try_the_unheard(CommunicatorCore& communicator, const Execution& execution, Time now) {
-  if (!parts_.control || stuck_for(execution, now) < Time(silent_for)) return;
+  if (!parts_.control || !execution.watchdog().is_silent(now)) return;
   for (const Rank rank : execution.waiting_for()) {
     const Rank world = communicator.members[rank];
     if (rank == communicator.self || parts_.control->hears_of(world)) continue;
@@ -159,21 +147,8 @@ void EngineCore::try_the_unheard(CommunicatorCore& communicator, const Execution
   }
 }
 
-bool EngineCore::due_for_a_note(Execution& execution, Time now) const {
-  if (const std::uint64_t done = execution.steps_done(); done != execution.noted_steps) {
-    execution.noted_steps = done;  // large and slow is not stuck
-    execution.stuck_since = now;
-  }
-  const Time waited = stuck_for(execution, now);
-  // Before anybody gives up, so that who waits for whom is known by then.
-  const Time first = std::min<Time>(first_note, patience(execution) / 2);
-  if (waited < first || now < execution.next_note) return false;
-  execution.next_note = now + std::max<Time>(waited, first);  // ever more seldom
-  return true;
-}
-
 void EngineCore::note_waiting(CommunicatorCore& communicator, const Execution& execution, Time now) {
-  const Time waited = stuck_for(execution, now);
+  const Time waited = execution.watchdog().stuck_for(now);
   // What the others do belongs into the log, not into what this rank tells them: notes would quote notes.
   std::vector<std::string> names, names_and_activities;
   for (Rank rank : execution.waiting_for()) {
@@ -194,29 +169,15 @@ void EngineCore::note_waiting(CommunicatorCore& communicator, const Execution& e
     parts_.control->set_activity(wait_note(title(execution), communicator.label, seconds, joined(names)));
 }
 
-// How long an operation may take.
-Time EngineCore::patience(const Execution& execution) const {
-  const std::chrono::nanoseconds own = execution.call().timeout;
-  return own.count() > 0 ? Time(own) : time_for_any_.limit;
-}
-
-// A timeout of its own counts from the call.
-Time EngineCore::since_when(const Execution& execution) {
-  return execution.call().timeout.count() > 0 ? execution.called_at : execution.begun_at;
-}
-
-bool EngineCore::is_overdue(const Execution& execution, Time now) const {
-  return now - since_when(execution) >= patience(execution);
-}
-
 void EngineCore::check_deadline(CommunicatorCore& communicator, const Execution& execution, Time now) {
-  if (is_overdue(execution, now)) give_up(communicator, execution, execution, "", now);
+  if (execution.watchdog().is_overdue(time_for_any_, now)) give_up(communicator, execution, execution, "", now);
 }
 
 // Those behind others of their communicator. FABRING_TIMEOUT counts for the others.
 void EngineCore::check_queued(CommunicatorCore& communicator, Time now) {
   for (const auto& execution : communicator.queued) {
-    if (execution->failed() || execution->call().timeout.count() <= 0 || !is_overdue(*execution, now)) continue;
+    const Watchdog& watchdog = execution->watchdog();
+    if (execution->failed() || !watchdog.has_own_limit() || !watchdog.is_overdue(time_for_any_, now)) continue;
     if (communicator.active.empty())
       return give_up(communicator, *execution, *execution,
                      ", which has not begun: other communicators use all of FABRING_SCRATCH_BYTES", now);
@@ -238,18 +199,18 @@ void EngineCore::give_up(CommunicatorCore& communicator, const Execution& execut
     if (activity_of(world).empty() || is_silent(world)) idle.push_back(world);
     names.push_back(who_and_what_stands_between(world));
   }
-  if (idle.empty() && !names.empty() && now - since_when(execution) < after_others(patience(execution))) return;
+  if (idle.empty() && !names.empty() && !execution.watchdog().has_heard_others(time_for_any_, now)) return;
   // Of a GPU that is behind the others say nothing.
   const Rank culprit = idle.size() == 1 && waiting.busy_device() < 0 ? idle[0] : -1;
   const std::string beside = names.empty() ? "" : not_run(waiting);
   if (names.empty()) names.push_back(waits_for(waiting, "nobody known"));
+  const Watchdog::Limit limit = execution.watchdog().limit(time_for_any_);
   const bool in_circle = wait_in_circle(
       parts_.self, waited_for, [this](Rank rank) { return is_silent(rank) ? std::string() : activity_of(rank); });
   report({ErrorCode::timeout, culprit, parts_.self, communicator.global_id(),
           fmt::format("{} gave up after {} ({}) in {} on '{}'{}, waiting for {}{}; {}{}", who(parts_.self),
-                      duration_text(patience(execution)),
-                      execution.call().timeout.count() > 0 ? "the timeout of this operation" : time_for_any_.setting,
-                      title(execution), communicator.label, behind, fmt::format("{}", fmt::join(names, ", ")), beside,
+                      duration_text(limit.time), limit.setting, title(execution), communicator.label, behind,
+                      fmt::format("{}", fmt::join(names, ", ")), beside,
                       in_circle ? who_is_at_fault_in_circle(waiting)
                                 : "who does not wait itself has not called it, or "
                                   "is stuck",

@@ -125,7 +125,7 @@ RankState EngineCore::look() {
     std::shared_ptr<CommunicatorCore> communicator;
     std::shared_ptr<Execution> execution;
     OperationPhase phase;
-    auto place() const { return std::tuple(weight(phase), execution->begun_at); }
+    auto place() const { return std::tuple(weight(phase), execution->watchdog().begun_at()); }
   };
   std::vector<UnderWay> operations;
   const auto all = communicators();

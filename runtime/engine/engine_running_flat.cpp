@@ -182,7 +182,7 @@ std::shared_ptr<Execution> EngineCore::go_on(const std::shared_ptr<CommunicatorC
   auto execution = std::make_shared<Execution>(communicator, std::move(call), flat.plan(), sequence, tiling);
   for (auto& kept : communicator->flat)
     if (kept.get() == &flat) execution->go_on_from(*this, std::move(kept));
-  if (execution->call().timeout.count() > 0) execution->called_at = parts_.clock->now();
+  if (execution->watchdog().has_own_limit()) execution->watchdog().call(parts_.clock->now());
   pending_.fetch_add(1);
   communicator->queued.push_back(execution);
   start_queued(*communicator);

@@ -39,6 +39,7 @@ Execution::Execution(std::shared_ptr<CommunicatorCore> communicator, Call call,
       plan_(std::move(plan)),
       sequence_(sequence),
       tiling_(std::move(tiling)),
+      watchdog_(call_.timeout),
       signature_(call_.signature()) {}
 
 Execution::~Execution() = default;
@@ -69,7 +70,7 @@ Execution::Start Execution::start(EngineCore& engine, std::uint16_t index, Time 
     return reserved;
   }
   started_ = true;
-  begun_at = now;
+  watchdog_.begin(now);
   if (plan_->is_readable && !call_.device.any())
     read_ = flat_ ? flat_->chosen_read() : engine.choose_read(*communicator_, call_);
   call_.copy_input();

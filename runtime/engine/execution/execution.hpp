@@ -44,6 +44,7 @@
 #include "runtime/engine/flat/fast_loans.hpp"
 #include "runtime/engine/plans/prepared_plan.hpp"
 #include "runtime/engine/rank_state.hpp"
+#include "runtime/engine/waiting/watchdog.hpp"
 #include "runtime/memory/device_scratch.hpp"
 #include "runtime/transfer/transfer.hpp"
 
@@ -95,8 +96,6 @@ class Execution {
   /// Will some of it have been done before start()?
   bool goes_on() const { return flat_ != nullptr; }
   bool waits_for_stream() const { return waits_for_stream_; }
-  Time begun_at{};   ///< when it was started, or began to wait for its other side
-  Time called_at{};  ///< if it has a timeout of its own, which counts from here
   /// Runs what is ready; true if anything moved.
   bool advance();
   /// News from a member. `peer` is its rank in the communicator. Errors are the peer's fault.
@@ -152,13 +151,9 @@ class Execution {
   const PreparedPlan& prepared() const { return *plan_; }
   const std::shared_ptr<const PreparedPlan>& prepared_shared() const { return plan_; }
   std::uint32_t tiles() const { return tiling_.tiles; }
-  Time next_note{};               ///< when to say again that it waits
-  std::uint64_t noted_steps = 0;  ///< done when last looked at, and since when no more
-  Time stuck_since{};
-  Time next_look{};      ///< when to look at those it waits for
-  Time next_question{};  ///< when to ask them whether they have dropped its communicator
-  Time left_since{};     ///< since when it has waited for one that has, while nothing came; by EngineCore::attended_
-  std::uint64_t left_moves = 0;  ///< what had come by then
+  /// How long it has waited; call(), before anybody else has the operation.
+  Watchdog& watchdog() { return watchdog_; }
+  const Watchdog& watchdog() const { return watchdog_; }
   std::uint64_t bytes_done() const;
   /// Of all tiles; it grows while anything moves.
   std::uint64_t steps_done() const { return steps_done_; }
@@ -332,6 +327,7 @@ class Execution {
   std::shared_ptr<const PreparedPlan> plan_;
   std::uint32_t sequence_;
   Tiling tiling_;
+  Watchdog watchdog_;
   Signature signature_;
   std::unique_ptr<Operands> operands_;
   std::optional<Operation> operation_;

@@ -65,8 +65,8 @@ OperationState Execution::state(const CommunicatorCore& communicator, OperationP
   state.call = call_.describe();
   state.bytes = call_.bytes();
   state.phase = phase;
-  state.begun_ms = ago(begun_at);
-  state.stuck_ms = ago(std::max(begun_at, stuck_since));
+  state.begun_ms = ago(watchdog_.begun_at());
+  state.stuck_ms = ago(watchdog_.stuck_since());
   const std::vector<Rank> awaited = waiting_for();
   for (std::size_t i = 0; i < peers_.size(); ++i) {
     const PreparedPlan::Peer& peer = plan_->peers[i];

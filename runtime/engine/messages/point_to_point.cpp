@@ -41,7 +41,7 @@ bool is_small(const EngineCore& engine, const Call& call) {
 }  // namespace
 
 void PointToPoint::submit(EngineCore& engine, std::shared_ptr<Execution> execution) {
-  execution->begun_at = engine.clock().now();
+  execution->watchdog().begin(engine.clock().now());
   if (execution->call().collective == Collective::recv) return receive(engine, execution);
   if (execution->call().root == communicator_.self) return send_to_self(engine, execution);
   Peer& to = peer(execution->call().root);

@@ -32,6 +32,7 @@
 #include "runtime/engine/call/input_copies.hpp"
 #include "runtime/engine/device/device_side.hpp"
 #include "runtime/engine/engine_parts.hpp"
+#include "runtime/engine/flat/flat_calls.hpp"
 #include "runtime/engine/flat/flat_scratch.hpp"
 #include "runtime/engine/members/claimed_ids.hpp"
 #include "runtime/engine/members/communicator_core.hpp"
@@ -111,7 +112,7 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   Status leave();
   Traffic traffic();
   /// Operations that were run at once in their caller's thread, from beginning to end. For tests: nothing else tells.
-  std::uint64_t ran_at_once() const { return ran_at_once_.load(std::memory_order_relaxed); }
+  std::uint64_t ran_at_once() const { return flat_calls_.ran_so_far(); }
   /// What this rank is doing. Within half a second, whatever its threads do.
   RankState state();
   /// What it holds of the host's memory, but for copies of inputs. Whoever drives, or nobody else has the engine yet.
@@ -408,11 +409,9 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   Time next_tick_{};
   AttendedTime attended_;
   Suspects suspects_;
-  std::uint32_t flat_runs_ = 0;   ///< and other operations that were over at once
-  Time looked_at_{};              ///< what arrived, by the last of these, if it looks_once_a_turn()
+  FlatCalls flat_calls_;
   bool endpoint_failed_ = false;  ///< as a whole, which has been reported
   Settling settling_;
-  std::atomic<std::uint64_t> ran_at_once_{0};
   std::unique_ptr<StatusDoor> door_;
   const std::shared_ptr<AccountBook> account_book_ = std::make_shared<AccountBook>();
   const std::shared_ptr<DroppedGrants> dropped_grants_ = std::make_shared<DroppedGrants>();

@@ -28,7 +28,7 @@ void EngineCore::take_algorithm(CommunicatorCore& communicator, const Override& 
   std::lock_guard lock(communicator.mutex);
   communicator.choices =
       std::make_shared<const ChoiceTable>(ChoiceTable::make(communicator.shape(), pricing_machine(), {rule}));
-  for (auto& flat : communicator.flat) flat.reset();
+  communicator.flat.clear();
 }
 
 void EngineCore::take_machine(const Machine& machine) {
@@ -37,7 +37,7 @@ void EngineCore::take_machine(const Machine& machine) {
   choices_.clear();
   world_->choices.reset();
   world_->lengths.clear();
-  for (auto& flat : world_->flat) flat.reset();
+  world_->flat.clear();
 }
 
 Machine EngineCore::pricing_machine() const {

@@ -5,10 +5,8 @@
 namespace fabring {
 namespace {
 
-constexpr std::uint32_t runs_per_look = 128;              // at what else there is to do
-constexpr Time one_turn = std::chrono::microseconds(20);  // between operations; after it the program may have computed
-constexpr std::size_t most_flat_bytes = 1 << 30;          // meanwhile nobody drives anything else
-constexpr std::size_t most_in_turn = 16;                  // through sockets
+constexpr std::size_t most_flat_bytes = 1 << 30;  // meanwhile nobody drives anything else
+constexpr std::size_t most_in_turn = 16;          // through sockets
 
 }  // namespace
 
@@ -43,22 +41,21 @@ Status EngineCore::run(const std::shared_ptr<CommunicatorCore>& communicator, Ca
 
 bool EngineCore::may_run_at_once() {
   if (!transfer_ || pending_.load() > 0 || has_news()) return false;
-  if (++flat_runs_ % runs_per_look == 0) progress();
+  if (flat_calls_.count()) progress();
   return true;
 }
 
 // Beside operations that are over as soon as they have begun, one after the other: should it be looked now at what else
 // there is to do? The clock is read for each of them anyway.
 bool EngineCore::is_time_to_look() {
-  return ++flat_runs_ % runs_per_look == 0 || last_end_.load(std::memory_order_relaxed) >= next_tick_;
+  return flat_calls_.count() || last_end_.load(std::memory_order_relaxed) >= next_tick_;
 }
 
 FlatRun* EngineCore::find_flat(CommunicatorCore& communicator, const Operation& operation) {
-  for (const auto& flat : communicator.flat)
-    if (flat && flat->serves(operation))
-      return flat->fits(*this, communicator) && flat->take_buffers(operation, communicator, device()) ? flat.get()
-                                                                                                      : nullptr;
-  return nullptr;
+  FlatRun* const flat = communicator.flat.find(operation);
+  return flat != nullptr && flat->fits(*this, communicator) && flat->take_buffers(operation, communicator, device())
+             ? flat
+             : nullptr;
 }
 
 std::nullopt_t EngineCore::give_drive_back(const CommunicatorCore& communicator) {
@@ -89,9 +86,7 @@ FlatRun* EngineCore::make_flat(CommunicatorCore& communicator, const Call& call,
   if (!FlatRun::may_be(*plan, call, tiling)) return nullptr;
   auto flat = std::make_unique<FlatRun>(std::move(plan), call, operation, tiling, communicator, *transfer_);
   if (!flat->fits(*this, communicator)) return nullptr;
-  auto& place = communicator.flat[communicator.next_flat++ % communicator.flat.size()];
-  place = std::move(flat);
-  return place.get();
+  return &communicator.flat.keep(std::move(flat));
 }
 
 // With the drive held, which it gives back. Nothing if the operation has not been begun.
@@ -128,16 +123,15 @@ std::optional<Status> EngineCore::run_flat(const std::shared_ptr<CommunicatorCor
 }
 
 FlatRun::End EngineCore::steps_of(FlatRun& flat, CommunicatorCore& communicator, std::uint32_t sequence) {
-  if (transfer_->looks_once_a_turn() && parts_.clock->now() - looked_at_ > one_turn) transfer_->next_turn();
+  if (transfer_->looks_once_a_turn() && flat_calls_.begins_a_turn(parts_.clock->now())) transfer_->next_turn();
   communicator.flat_sequence = sequence;
   const FlatRun::End end = flat.run(*this, communicator, sequence);
   if (end == FlatRun::End::done) communicator.flat_sequence = 0;  // what comes of it from now on is nonsense
   transfer_->flush();
   if (!transfer_->delivered()) transfer_->look();
   communicator.flat_sequence = 0;
-  if (transfer_->looks_once_a_turn()) looked_at_ = parts_.clock->now();
-  if (end == FlatRun::End::done)
-    ran_at_once_.store(ran_at_once_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  if (transfer_->looks_once_a_turn()) flat_calls_.looked(parts_.clock->now());
+  if (end == FlatRun::End::done) flat_calls_.ran();
   return end;
 }
 
@@ -164,8 +158,7 @@ bool EngineCore::run_at_once(CommunicatorCore& communicator, const std::shared_p
   // What comes meanwhile may end the communicator, and with that all that is queued, but not what is being run.
   communicator.queued.pop_front();
   if (steps_of(*flat, communicator, execution->sequence()) == FlatRun::End::stopped) {
-    for (auto& kept : communicator.flat)
-      if (kept.get() == flat) execution->go_on_from(*this, std::move(kept));
+    execution->go_on_from(*this, communicator.flat.take(*flat));
     communicator.queued.push_front(execution);
     return false;
   }
@@ -180,8 +173,7 @@ std::shared_ptr<Execution> EngineCore::go_on(const std::shared_ptr<CommunicatorC
   Call call = flat.call();
   const Tiling tiling = tiling_of(*communicator, *flat.plan(), call);
   auto execution = std::make_shared<Execution>(communicator, std::move(call), flat.plan(), sequence, tiling);
-  for (auto& kept : communicator->flat)
-    if (kept.get() == &flat) execution->go_on_from(*this, std::move(kept));
+  execution->go_on_from(*this, communicator->flat.take(flat));
   if (execution->watchdog().has_own_limit()) execution->watchdog().call(parts_.clock->now());
   pending_.fetch_add(1);
   communicator->queued.push_back(execution);

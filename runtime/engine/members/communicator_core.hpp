@@ -25,7 +25,7 @@
 #include "runtime/engine/call/message_lengths.hpp"
 #include "runtime/engine/execution/execution.hpp"
 #include "runtime/engine/execution/read_choice.hpp"
-#include "runtime/engine/flat/flat_run.hpp"
+#include "runtime/engine/flat/flat_runs.hpp"
 #include "runtime/engine/members/account.hpp"
 #include "runtime/engine/members/refusals.hpp"
 #include "runtime/engine/members/sequence.hpp"
@@ -144,9 +144,8 @@ class CommunicatorCore {
   };
   std::array<Past, 64> past{};  ///< what was called here, to explain mismatches found late
   PointToPoint messages{*this};
-  ReadChoices reads;                             ///< of its operations that only move data
-  std::array<std::unique_ptr<FlatRun>, 4> flat;  ///< of the last small operations, for the next
-  std::size_t next_flat = 0;
+  ReadChoices reads;  ///< of its operations that only move data
+  FlatRuns flat;
   std::uint32_t flat_sequence = 0;  ///< of the operation that one of them is at, which is in no list; 0: none
 
   RefusedHere refused;  ///< any thread, under `mutex`

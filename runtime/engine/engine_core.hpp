@@ -23,7 +23,6 @@
 #include <unordered_map>
 #include <vector>
 
-#include "collectives/choice/table.hpp"
 #include "device/device_path.hpp"
 #include "fabring/communicator.hpp"
 #include "runtime/base/clock.hpp"
@@ -44,7 +43,9 @@
 #include "runtime/engine/members/shrinks.hpp"
 #include "runtime/engine/members/suspects.hpp"
 #include "runtime/engine/messages/orphans.hpp"
+#include "runtime/engine/plans/choice_tables.hpp"
 #include "runtime/engine/rank_state.hpp"
+#include "runtime/engine/state_askers.hpp"
 #include "runtime/engine/waiting/attended_time.hpp"
 #include "runtime/engine/waiting/drive.hpp"
 #include "runtime/engine/waiting/progress_thread.hpp"
@@ -349,7 +350,7 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   void check_dropped(CommunicatorCore& communicator, Execution& execution, Time now);
 
   // engine_reporting.cpp: what this rank is doing
-  void ask_state(std::function<void(const RankState&)> tell);
+  void ask_state(StateAskers::Tell tell);
   void tell_state();
   void release_drive();
   RankState outline(const std::set<const CommunicatorCore*>& busy = {}) const;
@@ -365,6 +366,7 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   Orphans orphans_;
   std::unique_ptr<Transfer> transfer_;
   std::shared_ptr<CommunicatorCore> world_;
+  ChoiceTables choices_;
 
   // Any thread, under mutex_.
   mutable std::mutex mutex_;
@@ -374,11 +376,7 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   mutable std::unordered_map<std::uint32_t, std::weak_ptr<CommunicatorCore>> by_id_;
   mutable NumberSet gone_;  ///< of those that were dropped, and are no more in by_id_; none is used again
   ClaimedIds claimed_ids_;
-  std::vector<std::shared_ptr<const ChoiceTable>> choices_;
   Traffic traffic_;
-  static constexpr std::size_t most_askers = 64;
-  /// Who want to know what this rank is doing; then Drive::asked.
-  std::vector<std::function<void(const RankState&)>> askers_;
   std::atomic<Time> last_end_{Time{}};  ///< when the last operation ended
   Time began_{};
   std::atomic<bool> news_{false};         ///< submitted_ or failures_ hold something
@@ -387,6 +385,7 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
 
   // Driving.
   const std::shared_ptr<Drive> drive_ = std::make_shared<Drive>(this);
+  StateAskers askers_{drive_->asked};
   std::mutex turn_mutex_;
   std::condition_variable turn_;    ///< of those who wait
   WakeEvent wake_event_;            ///< in which who drives sleeps, where there is no endpoint

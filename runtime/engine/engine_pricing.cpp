@@ -16,12 +16,7 @@ constexpr std::size_t least_scratch_for_copies = std::size_t{4} << 20;
 }  // namespace
 
 std::shared_ptr<const ChoiceTable> EngineCore::choices(const WorldShape& shape) {
-  std::lock_guard lock(mutex_);
-  for (const auto& table : choices_)
-    if (table->shape() == shape) return table;
-  choices_.push_back(
-      std::make_shared<const ChoiceTable>(ChoiceTable::make(shape, pricing_machine(), parts_.overrides)));
-  return choices_.back();
+  return choices_.of(shape, [&] { return ChoiceTable::make(shape, pricing_machine(), parts_.overrides); });
 }
 
 void EngineCore::take_algorithm(CommunicatorCore& communicator, const Override& rule) {
@@ -32,7 +27,7 @@ void EngineCore::take_algorithm(CommunicatorCore& communicator, const Override& 
 }
 
 void EngineCore::take_machine(const Machine& machine) {
-  std::scoped_lock lock(mutex_, world_->mutex);
+  std::lock_guard lock(world_->mutex);
   parts_.machine = machine;
   choices_.clear();
   world_->choices.reset();

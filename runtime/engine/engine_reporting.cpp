@@ -40,14 +40,8 @@ int weight(OperationPhase phase) {
 
 }  // namespace
 
-void EngineCore::ask_state(std::function<void(const RankState&)> tell) {
-  {
-    std::lock_guard lock(mutex_);
-    if (askers_.size() >= most_askers) return;  // whoever asks that often gets an answer later
-    askers_.push_back(std::move(tell));
-    drive_->asked.store(true);
-  }
-  if (drive_->try_lock()) release_drive();
+void EngineCore::ask_state(StateAskers::Tell tell) {
+  if (askers_.add(std::move(tell)) && drive_->try_lock()) release_drive();
 }
 
 // Between the last tick of a driver and its unlocking somebody may ask and find the drive taken.
@@ -60,12 +54,7 @@ void EngineCore::release_drive() {
 
 void EngineCore::tell_state() {
   if (!drive_->asked.load(std::memory_order_relaxed)) return;
-  std::vector<std::function<void(const RankState&)>> askers;
-  {
-    std::lock_guard lock(mutex_);
-    askers.swap(askers_);
-    drive_->asked.store(false);
-  }
+  const std::vector<StateAskers::Tell> askers = askers_.take();
   if (askers.empty()) return;
   const RankState state = look();
   for (const auto& tell : askers) tell(state);

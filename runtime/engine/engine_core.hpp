@@ -164,18 +164,11 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   std::string who(Rank world_rank) const;
   std::size_t eager_limit() const { return *parts_.eager_bytes; }
   Clock& clock() { return *parts_.clock; }
-  /// May this operation send a small message of so many bytes to this member now (see CommunicatorCore)?
-  bool may_send_early(const CommunicatorCore& communicator, const Execution& execution, std::uint32_t tile, Rank member,
-                      std::size_t bytes) const;
   const WaitPolicy& waiting() const { return parts_.waiting; }
   /// Something was submitted, made or reported meanwhile.
   bool has_news() const { return news_.load(std::memory_order_relaxed) || orphans_.is_wanted(); }
   /// Somebody has news for this engine, or asks what it is doing.
   bool is_wanted() const { return has_news() || drive_->asked.load(std::memory_order_relaxed); }
-  /// Something of this member has come, with how many of our small messages it has taken.
-  void heard_of(CommunicatorCore& communicator, Rank member, std::uint32_t consumed);
-  /// A small message of this member was taken, one that was `kept` before or one that just came.
-  void took_early(CommunicatorCore& communicator, Rank member, std::size_t bytes, bool kept);
   /// A message of this member does not fit an operation: a mismatch of lengths is reported to all, anything else makes
   /// the member suspect.
   void refuse(CommunicatorCore& communicator, Rank member, const Execution& execution, const Record& record,

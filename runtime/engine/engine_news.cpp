@@ -25,40 +25,6 @@ bool is_next(const CommunicatorCore& communicator, std::uint32_t sequence) {
 
 }  // namespace
 
-bool EngineCore::may_send_early(const CommunicatorCore& communicator, const Execution& execution, std::uint32_t tile,
-                                Rank member, std::size_t bytes) const {
-  const CommunicatorCore::Member& there = communicator.member[member];
-  const std::uint32_t open = there.early_sent - there.early_acked;
-  if (open < CommunicatorCore::window / 2) return true;
-  if (open + CommunicatorCore::weight_of(bytes) > CommunicatorCore::window) return false;
-  for (const auto& other : communicator.active) {
-    const int peer = other->prepared().peer_index(member);
-    if (peer < 0) continue;
-    if (other.get() == &execution) return other->oldest_eager_tile(peer) >= tile;
-    if (other->oldest_eager_tile(peer) < other->tiles()) return false;
-  }
-  return true;
-}
-
-void EngineCore::heard_of(CommunicatorCore& communicator, Rank member, std::uint32_t consumed) {
-  CommunicatorCore::Member& from = communicator.member[member];
-  from.heard = true;
-  if (consumed - from.early_acked <= from.early_sent - from.early_acked) from.early_acked = consumed;
-}
-
-void EngineCore::took_early(CommunicatorCore& communicator, Rank rank, std::size_t bytes, bool kept) {
-  CommunicatorCore::Member& member = communicator.member[rank];
-  const std::uint32_t weight = CommunicatorCore::weight_of(bytes);
-  member.taken += weight;
-  if (kept) member.early_kept -= weight;
-  if (member.taken - member.told < CommunicatorCore::window / 4) return;
-  Record record;
-  record.kind = RecordKind::entered;
-  record.communicator = communicator.id;
-  record.consumed = member.told = member.taken;
-  transfer_->send_record(communicator.members[rank], record);
-}
-
 void EngineCore::keep_early(CommunicatorCore& communicator, Rank member, const Record& record,
                             std::span<const std::byte> payload) {
   const bool windowed = record.kind == RecordKind::data;
@@ -119,7 +85,7 @@ void EngineCore::on_record(Rank peer, const Record& record, std::span<const std:
         peer, nonsense(member < 0 ? "it sent a message though it is no member" : "it sent a message of no known kind",
                        "on communicator '" + communicator->label + "'"));
   ++communicator->moves;
-  heard_of(*communicator, member, record.consumed);
+  communicator->heard_of(member, record.consumed);
   if (record.kind == RecordKind::entered) return;
   if (!failure_of(*communicator).ok()) {
     decline_grant(peer, record);
@@ -162,7 +128,7 @@ void EngineCore::on_record(Rank peer, const Record& record, std::span<const std:
                            fmt::format("it sent a message of part {} of {}", record.tile + 1ull, execution->tiles())));
     return keep_early(*communicator, member, record, payload);
   }
-  if (record.kind == RecordKind::data) took_early(*communicator, member, record.bytes, false);
+  if (record.kind == RecordKind::data) communicator->took_early(member, record.bytes, false, *transfer_);
   const Status taken = execution->on_record(member, record, payload);
   if (!taken.ok()) return refuse(*communicator, member, *execution, record, taken);
   execution->advance();

@@ -138,12 +138,7 @@ void EngineCore::try_the_unheard(CommunicatorCore& communicator, const Execution
   for (const Rank rank : execution.waiting_for()) {
     const Rank world = communicator.members[rank];
     if (rank == communicator.self || parts_.control->hears_of(world)) continue;
-    CommunicatorCore::Member& member = communicator.member[rank];
-    Record record;
-    record.kind = RecordKind::entered;
-    record.communicator = communicator.id;
-    record.consumed = member.told = member.taken;
-    transfer_->send_record(world, record);
+    communicator.tell_what_was_taken(rank, *transfer_);
   }
 }
 

@@ -34,7 +34,7 @@ void Execution::run_send(Tile& tile, StepId id) {
   if (!ready) return;
   const bool bounced = bounces(tile, id);
   if (bounced && !tile.steps[id].bounced) return bring_to_bounce(tile, id);
-  if (!engine_->may_send_early(*communicator_, *this, tile.index(), step.peer, bytes)) {
+  if (!communicator_->may_send_early(*this, tile.index(), step.peer, bytes)) {
     retry_.push_back({&tile, id});
     return;
   }

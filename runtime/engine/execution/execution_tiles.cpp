@@ -110,7 +110,7 @@ void Execution::take_early(Tile& tile) {
       tile.steps[id].data = Data::early;
       if (!at->second.taken) {
         at->second.taken = true;
-        engine_->took_early(*communicator_, at->first.peer, record.bytes, true);
+        communicator_->took_early(at->first.peer, record.bytes, true, engine_->transfer());
       }
       ++at;
     }

@@ -121,8 +121,7 @@ void FlatRun::run_local(const Tile& tile, const Step& step) const {
 }
 
 bool FlatRun::may_send(const CommunicatorCore& communicator, const Step& step) {
-  const CommunicatorCore::Member& member = communicator.member[step.peer];
-  return member.early_sent - member.early_acked < CommunicatorCore::window / 2;
+  return communicator.member[step.peer].early_open() < CommunicatorCore::window / 2;
 }
 
 Record FlatRun::record_for(const CommunicatorCore& communicator, std::uint32_t tile, const Step& step,
@@ -196,7 +195,7 @@ bool FlatRun::receive(EngineCore& engine, CommunicatorCore& communicator, Tile& 
     answer(engine, communicator, tile);
   else
     transfer.pop(peer, payload.size());
-  engine.took_early(communicator, step.peer, payload.size(), false);
+  communicator.took_early(step.peer, payload.size(), false, transfer);
   return true;
 }
 
@@ -208,7 +207,7 @@ bool FlatRun::take_front(EngineCore& engine, CommunicatorCore& communicator, con
       came.payload.size() != tile.places.of[next_].bytes ||
       !message.head.is_of(came.head, sequence_, tile.placement.tile) || (came.is_away() && !moves()))
     return false;
-  engine.heard_of(communicator, step_at(next_).peer, DataHead::consumed(came.head));
+  communicator.heard_of(step_at(next_).peer, DataHead::consumed(came.head));
   return true;
 }
 
@@ -249,7 +248,7 @@ bool FlatRun::take_kept(EngineCore& engine, CommunicatorCore& communicator, cons
       communicator.early.find({false, sequence_, tile.placement.tile, step.peer, step.message, RecordKind::data});
   if (at == communicator.early.end() || at->second.payload.size() != tile.places.of[next_].bytes) return false;
   use(tile, at->second.payload);
-  engine.took_early(communicator, step.peer, at->second.payload.size(), true);
+  communicator.took_early(step.peer, at->second.payload.size(), true, engine.transfer());
   communicator.early.erase(at);
   return true;
 }

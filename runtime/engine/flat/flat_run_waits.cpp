@@ -35,7 +35,7 @@ bool FlatRun::await(EngineCore& engine, CommunicatorCore& communicator, const Ti
       if (ours && record.kind == RecordKind::data && record.message == step.message &&
           record.tile == tile.placement.tile && payload.size() == tile.places.of[next_].bytes &&
           record.signature == signature_) {
-        engine.heard_of(communicator, step.peer, record.consumed);
+        communicator.heard_of(step.peer, record.consumed);
         return true;
       }
       if (ours) return false;
@@ -82,7 +82,7 @@ void FlatRun::hear_news(EngineCore& engine, CommunicatorCore& communicator, Rank
   std::span<const std::byte> payload;
   const Rank peer = communicator.members[member];
   while (engine.transfer().front(peer, record, payload)) {
-    if (record.communicator == communicator.id) engine.heard_of(communicator, member, record.consumed);
+    if (record.communicator == communicator.id) communicator.heard_of(member, record.consumed);
     if (record.communicator == communicator.id && record.sequence == sequence_) return;
     engine.transfer().take(peer, record, payload);
     if (communicator.not_at_once.load()) return;

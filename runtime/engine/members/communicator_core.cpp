@@ -88,6 +88,37 @@ bool CommunicatorCore::may_begin(const Execution& next) const {
              active, [&](const auto& before) { return must_follow(next.call(), before->call(), self, size()); });
 }
 
+bool CommunicatorCore::may_send_early(const Execution& execution, std::uint32_t tile, Rank rank,
+                                      std::size_t bytes) const {
+  const std::uint32_t open = member[static_cast<std::size_t>(rank)].early_open();
+  if (open < window / 2) return true;
+  if (open + weight_of(bytes) > window) return false;
+  for (const auto& other : active) {
+    const int peer = other->prepared().peer_index(rank);
+    if (peer < 0) continue;
+    if (other.get() == &execution) return other->oldest_eager_tile(peer) >= tile;
+    if (other->oldest_eager_tile(peer) < other->tiles()) return false;
+  }
+  return true;
+}
+
+void CommunicatorCore::took_early(Rank rank, std::size_t bytes, bool kept, Transfer& transfer) {
+  Member& from = member[static_cast<std::size_t>(rank)];
+  const std::uint32_t weight = weight_of(bytes);
+  from.taken += weight;
+  if (kept) from.early_kept -= weight;
+  if (from.taken - from.told >= window / 4) tell_what_was_taken(rank, transfer);
+}
+
+void CommunicatorCore::tell_what_was_taken(Rank rank, Transfer& transfer) {
+  Member& to = member[static_cast<std::size_t>(rank)];
+  Record record;
+  record.kind = RecordKind::entered;
+  record.communicator = id;
+  record.consumed = to.told = to.taken;
+  transfer.send_record(members[static_cast<std::size_t>(rank)], record);
+}
+
 std::vector<std::shared_ptr<Execution>> CommunicatorCore::running() const {
   std::vector<std::shared_ptr<Execution>> all = active;
   const auto more = messages.running();

@@ -117,6 +117,7 @@ class CommunicatorCore {
     std::size_t early_grants = 0;   ///< likewise of its grants and announcements
     bool heard = false;             ///< something of it has come here: it has made this communicator
     bool has_withdrawn = false;     ///< this communicator has failed there, and waits for what it granted and lent
+    std::uint32_t early_open() const { return early_sent - early_acked; }
   };
   struct EarlyKey {
     bool point_to_point;  // its sequences are those of a pair
@@ -134,6 +135,19 @@ class CommunicatorCore {
   std::optional<Failure> held;  ///< a failure that waits for a better word; until `held_until`
   Time held_until{};
   std::vector<Member> member;
+  /// Something of this member has come, with how many of our small messages it has taken.
+  void heard_of(Rank rank, std::uint32_t consumed) {
+    Member& from = member[static_cast<std::size_t>(rank)];
+    from.heard = true;
+    if (consumed - from.early_acked <= from.early_open()) from.early_acked = consumed;
+  }
+  /// May this operation send a small message of so many bytes to this member now?
+  bool may_send_early(const Execution& execution, std::uint32_t tile, Rank rank, std::size_t bytes) const;
+  /// A small message of this member was taken, one that was `kept` before or one that just came; it hears of that if
+  /// much of the window is open by now.
+  void took_early(Rank rank, std::size_t bytes, bool kept, Transfer& transfer);
+  /// Tells it how many were, and nothing else.
+  void tell_what_was_taken(Rank rank, Transfer& transfer);
   std::uint64_t moves = 0;  ///< records and blocks that came, or were read
   std::deque<std::shared_ptr<Execution>> queued;
   std::vector<std::shared_ptr<Execution>> active;  ///< by sequence

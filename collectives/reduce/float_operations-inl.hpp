@@ -71,6 +71,15 @@ struct FloatMaximum : FloatMinimum {
   }
 };
 
+// For fold_by_op(): `Unit` of a type, or of the format of one, and an operation.
+template <template <class, class> class Unit, class T>
+struct FloatUnits {
+  using Sum = Unit<T, FloatSum>;
+  using Product = Unit<T, FloatProduct>;
+  using Minimum = Unit<T, FloatMinimum>;
+  using Maximum = Unit<T, FloatMaximum>;
+};
+
 }  // namespace
 }  // namespace fabring::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

@@ -145,6 +145,31 @@ void fold_compact(const FoldArguments& arguments) {
   fold_all<Unit, 1>(arguments, AnySources<typename Unit::Element>(sources_of<Unit>(arguments), arguments.source_count));
 }
 
+enum class Loop : std::uint8_t { unrolled, compact };
+
+template <class Unit, Loop kLoop>
+Fold fold_with() {
+  if constexpr (kLoop == Loop::compact)
+    return fold_compact<Unit>;
+  else
+    return fold<Unit>;
+}
+
+// `Units` has a Unit of one type for each operation: Sum, Product, Minimum and Maximum.
+template <class Units, Loop kLoop = Loop::unrolled>
+Fold fold_by_op(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::prod:
+      return fold_with<typename Units::Product, kLoop>();
+    case ReduceOp::min:
+      return fold_with<typename Units::Minimum, kLoop>();
+    case ReduceOp::max:
+      return fold_with<typename Units::Maximum, kLoop>();
+    default:  // sum, avg, premul_sum
+      return fold_with<typename Units::Sum, kLoop>();
+  }
+}
+
 }  // namespace
 }  // namespace fabring::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

@@ -14,23 +14,9 @@ HWY_BEFORE_NAMESPACE();
 namespace fabring::HWY_NAMESPACE {
 namespace {
 
-template <class Format>
-Fold fold_of(ReduceOp op) {
-  switch (op) {
-    case ReduceOp::prod:
-      return fold_compact<SmallFloatUnit<Format, FloatProduct>>;
-    case ReduceOp::min:
-      return fold_compact<SmallFloatUnit<Format, FloatMinimum>>;
-    case ReduceOp::max:
-      return fold_compact<SmallFloatUnit<Format, FloatMaximum>>;
-    default:  // sum, avg, premul_sum
-      return fold_compact<SmallFloatUnit<Format, FloatSum>>;
-  }
-}
-
 Fold fold_on_target(DataType type, ReduceOp op) {
-  if (type == DataType::float8_e4m3) return fold_of<Float8E4m3>(op);
-  return fold_of<Float8E5m2>(op);
+  if (type == DataType::float8_e4m3) return fold_by_op<FloatUnits<SmallFloatUnit, Float8E4m3>, Loop::compact>(op);
+  return fold_by_op<FloatUnits<SmallFloatUnit, Float8E5m2>, Loop::compact>(op);
 }
 
 }  // namespace

@@ -29,23 +29,9 @@ struct FloatUnit {
   static HWY_INLINE Value finished(Value value) { return with_plain_nan(Operation::finish(value)); }
 };
 
-template <class T>
-Fold fold_of(ReduceOp op) {
-  switch (op) {
-    case ReduceOp::prod:
-      return fold<FloatUnit<T, FloatProduct>>;
-    case ReduceOp::min:
-      return fold<FloatUnit<T, FloatMinimum>>;
-    case ReduceOp::max:
-      return fold<FloatUnit<T, FloatMaximum>>;
-    default:  // sum, avg, premul_sum
-      return fold<FloatUnit<T, FloatSum>>;
-  }
-}
-
 Fold fold_on_target(DataType type, ReduceOp op) {
-  if (type == DataType::float64) return fold_of<double>(op);
-  return fold_of<float>(op);
+  if (type == DataType::float64) return fold_by_op<FloatUnits<FloatUnit, double>>(op);
+  return fold_by_op<FloatUnits<FloatUnit, float>>(op);
 }
 
 }  // namespace

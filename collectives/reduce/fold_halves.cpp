@@ -17,18 +17,7 @@ namespace fabring::HWY_NAMESPACE {
 namespace {
 
 template <class Format>
-Fold fold_of(ReduceOp op) {
-  switch (op) {
-    case ReduceOp::prod:
-      return fold<SmallFloatUnit<Format, FloatProduct>>;
-    case ReduceOp::min:
-      return fold<SmallFloatUnit<Format, FloatMinimum>>;
-    case ReduceOp::max:
-      return fold<SmallFloatUnit<Format, FloatMaximum>>;
-    default:  // sum, avg, premul_sum
-      return fold<SmallFloatUnit<Format, FloatSum>>;
-  }
-}
+using HalfUnits = FloatUnits<SmallFloatUnit, Format>;
 
 #if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
 
@@ -46,7 +35,7 @@ Fold fold_of_float16_in_hardware(ReduceOp op) {
       return fold_two_in_hardware<HalfProduct, FloatProduct>;
     case ReduceOp::min:
     case ReduceOp::max:
-      return fold_of<Float16>(op);
+      return fold_by_op<HalfUnits<Float16>>(op);
     default:  // sum, avg, premul_sum
       return fold_two_in_hardware<HalfSum, FloatSum>;
   }
@@ -57,10 +46,10 @@ Fold fold_of_float16_in_hardware(ReduceOp op) {
 Fold fold_on_target(DataType type, ReduceOp op) {
 #if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
   if (type == DataType::float16 && adds_float16()) return fold_of_float16_in_hardware(op);
-  if (type == DataType::bfloat16 && rounds_to_bfloat16()) return fold_of<Bfloat16InHardware>(op);
+  if (type == DataType::bfloat16 && rounds_to_bfloat16()) return fold_by_op<HalfUnits<Bfloat16InHardware>>(op);
 #endif
-  if (type == DataType::float16) return fold_of<Float16>(op);
-  return fold_of<Bfloat16>(op);
+  if (type == DataType::float16) return fold_by_op<HalfUnits<Float16>>(op);
+  return fold_by_op<HalfUnits<Bfloat16>>(op);
 }
 
 }  // namespace

@@ -35,25 +35,25 @@ HWY_INLINE V wrapping_product(V a, V b) {
 #endif
 }
 
-struct Sum {
+struct IntegerSum {
   template <class V>
   static HWY_INLINE V combine(V a, V b) {
     return hn::Add(a, b);
   }
 };
-struct Product {
+struct IntegerProduct {
   template <class V>
   static HWY_INLINE V combine(V a, V b) {
     return wrapping_product(a, b);
   }
 };
-struct Minimum {
+struct IntegerMinimum {
   template <class V>
   static HWY_INLINE V combine(V a, V b) {
     return hn::Min(a, b);
   }
 };
-struct Maximum {
+struct IntegerMaximum {
   template <class V>
   static HWY_INLINE V combine(V a, V b) {
     return hn::Max(a, b);
@@ -75,38 +75,32 @@ struct IntegerUnit {
 };
 
 template <class T>
-Fold fold_of(ReduceOp op) {
+struct IntegerUnits {
   using Unsigned = std::make_unsigned_t<T>;
-  switch (op) {
-    case ReduceOp::prod:
-      return fold<IntegerUnit<Unsigned, Product>>;
-    case ReduceOp::min:
-      return fold<IntegerUnit<T, Minimum>>;
-    case ReduceOp::max:
-      return fold<IntegerUnit<T, Maximum>>;
-    default:  // sum, avg, premul_sum
-      return fold<IntegerUnit<Unsigned, Sum>>;
-  }
-}
+  using Sum = IntegerUnit<Unsigned, IntegerSum>;
+  using Product = IntegerUnit<Unsigned, IntegerProduct>;
+  using Minimum = IntegerUnit<T, IntegerMinimum>;
+  using Maximum = IntegerUnit<T, IntegerMaximum>;
+};
 
 Fold fold_on_target(DataType type, ReduceOp op) {
   switch (type) {
     case DataType::int8:
-      return fold_of<std::int8_t>(op);
+      return fold_by_op<IntegerUnits<std::int8_t>>(op);
     case DataType::int16:
-      return fold_of<std::int16_t>(op);
+      return fold_by_op<IntegerUnits<std::int16_t>>(op);
     case DataType::int32:
-      return fold_of<std::int32_t>(op);
+      return fold_by_op<IntegerUnits<std::int32_t>>(op);
     case DataType::int64:
-      return fold_of<std::int64_t>(op);
+      return fold_by_op<IntegerUnits<std::int64_t>>(op);
     case DataType::uint8:
-      return fold_of<std::uint8_t>(op);
+      return fold_by_op<IntegerUnits<std::uint8_t>>(op);
     case DataType::uint16:
-      return fold_of<std::uint16_t>(op);
+      return fold_by_op<IntegerUnits<std::uint16_t>>(op);
     case DataType::uint32:
-      return fold_of<std::uint32_t>(op);
+      return fold_by_op<IntegerUnits<std::uint32_t>>(op);
     case DataType::uint64:
-      return fold_of<std::uint64_t>(op);
+      return fold_by_op<IntegerUnits<std::uint64_t>>(op);
     default:
       return nullptr;  // floats have folds of their own
   }

@@ -1,7 +1,7 @@
 #pragma once
 // Config: every setting as a plain field. Config::from_environment() reads the environment once; a program may build
-// one by hand instead. The names, units, defaults and paragraphs are in one table, runtime/base/settings.cpp, which
-// also prints `fabring settings` and the table of docs/settings.md.
+// one by hand instead. The names, units, defaults and paragraphs are in one table, runtime/base/settings_table.cpp;
+// `fabring settings` and the table of docs/settings.md are printed from it.
 
 #include <chrono>
 #include <cstddef>

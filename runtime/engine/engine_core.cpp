@@ -54,6 +54,9 @@ std::shared_ptr<EngineCore> EngineCore::make(EngineParts parts) {
     core->transfer_->look_once_a_turn();
   if (core->transfer_ && core->parts_.waiting.own_core()) core->transfer_->let_streams_gather();
   if (core->transfer_) core->devices_.meet(*core->transfer_);
+  if (core->transfer_)
+    core->flat_engine_.emplace(FlatEngine{*core->transfer_, core->flat_scratch_, core->mapped_, core->parts_.waiting,
+                                          *core->parts_.clock, core->news_, core->orphans_, core->drive_->asked});
   // Where memory of GPUs is lent messages are as long as all of the budget can hold a few of.
   const MemoryAccount held = core->memory();
   if (core->parts_.agreed.lent_segment_bytes == 0)

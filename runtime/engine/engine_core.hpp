@@ -32,6 +32,7 @@
 #include "runtime/engine/device/device_side.hpp"
 #include "runtime/engine/engine_parts.hpp"
 #include "runtime/engine/flat/flat_calls.hpp"
+#include "runtime/engine/flat/flat_engine.hpp"
 #include "runtime/engine/flat/flat_scratch.hpp"
 #include "runtime/engine/members/claimed_ids.hpp"
 #include "runtime/engine/members/communicator_core.hpp"
@@ -156,7 +157,6 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   bool progress();
   Transfer& transfer() const { return *transfer_; }
   Scratch& scratch() { return scratch_; }
-  FlatScratch& flat_scratch() { return flat_scratch_; }
   DeviceSide& devices() { return devices_; }
   /// A device failed under this operation: all ranks of its communicator hear of it.
   void device_failed(const Execution& execution, const Status& why);
@@ -164,19 +164,12 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   std::string who(Rank world_rank) const;
   std::size_t eager_limit() const { return *parts_.eager_bytes; }
   Clock& clock() { return *parts_.clock; }
-  const WaitPolicy& waiting() const { return parts_.waiting; }
-  /// Something was submitted, made or reported meanwhile.
-  bool has_news() const { return news_.load(std::memory_order_relaxed) || orphans_.is_wanted(); }
-  /// Somebody has news for this engine, or asks what it is doing.
-  bool is_wanted() const { return has_news() || drive_->asked.load(std::memory_order_relaxed); }
   /// A message of this member does not fit an operation: a mismatch of lengths is reported to all, anything else makes
   /// the member suspect.
   void refuse(CommunicatorCore& communicator, Rank member, const Execution& execution, const Record& record,
               const Status& why);
   /// How a call that all ranks of a communicator make is cut, on all of them alike.
   Tiling tiling_of(CommunicatorCore& communicator, const PreparedPlan& plan, const Call& call) const;
-  /// Of the next operation of a plan that is_readable: are its messages read, or copied?
-  ChosenRead choose_read(CommunicatorCore& communicator, const Call& call) const;
   /// Likewise, whatever is called; of sends and receives.
   TilingRules tiling_rules() const;
   /// Do hosts take so long to answer that more tiles are under way between them?
@@ -401,6 +394,7 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   Time next_tick_{};
   AttendedTime attended_;
   Suspects suspects_;
+  std::optional<FlatEngine> flat_engine_;  ///< if there is a Transfer
   FlatCalls flat_calls_;
   bool endpoint_failed_ = false;  ///< as a whole, which has been reported
   Settling settling_;

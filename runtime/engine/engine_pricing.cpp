@@ -81,11 +81,6 @@ TilingRules EngineCore::tiling_rules() const {
   return rules;
 }
 
-ChosenRead EngineCore::choose_read(CommunicatorCore& communicator, const Call& call) const {
-  const bool mapped = mapped_.keep(call.in) != nullptr;
-  return communicator.reads.choose(call.collective, call.choice_bytes(), mapped, *parts_.clock);
-}
-
 Tiling EngineCore::tiling_of(CommunicatorCore& communicator, const PreparedPlan& plan, const Call& call) const {
   TilingRules rules = tiling_rules();
   if (rules.long_segment_bytes != 0 && !call.tensors && !call.given && !keeps_tiles_in_scratch(call))

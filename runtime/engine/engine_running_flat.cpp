@@ -40,7 +40,7 @@ Status EngineCore::run(const std::shared_ptr<CommunicatorCore>& communicator, Ca
 }
 
 bool EngineCore::may_run_at_once() {
-  if (!transfer_ || pending_.load() > 0 || has_news()) return false;
+  if (!flat_engine_ || pending_.load() > 0 || flat_engine_->has_news()) return false;
   if (flat_calls_.count()) progress();
   return true;
 }
@@ -53,7 +53,8 @@ bool EngineCore::is_time_to_look() {
 
 FlatRun* EngineCore::find_flat(CommunicatorCore& communicator, const Operation& operation) {
   FlatRun* const flat = communicator.flat.find(operation);
-  return flat != nullptr && flat->fits(*this, communicator) && flat->take_buffers(operation, communicator, device())
+  return flat != nullptr && flat->fits(*transfer_, communicator) &&
+                 flat->take_buffers(operation, communicator, device())
              ? flat
              : nullptr;
 }
@@ -85,7 +86,7 @@ FlatRun* EngineCore::make_flat(CommunicatorCore& communicator, const Call& call,
   const Tiling tiling = tiling_of(communicator, *plan, call);
   if (!FlatRun::may_be(*plan, call, tiling)) return nullptr;
   auto flat = std::make_unique<FlatRun>(std::move(plan), call, operation, tiling, communicator, *transfer_);
-  if (!flat->fits(*this, communicator)) return nullptr;
+  if (!flat->fits(*transfer_, communicator)) return nullptr;
   return &communicator.flat.keep(std::move(flat));
 }
 
@@ -125,7 +126,7 @@ std::optional<Status> EngineCore::run_flat(const std::shared_ptr<CommunicatorCor
 FlatRun::End EngineCore::steps_of(FlatRun& flat, CommunicatorCore& communicator, std::uint32_t sequence) {
   if (transfer_->looks_once_a_turn() && flat_calls_.begins_a_turn(parts_.clock->now())) transfer_->next_turn();
   communicator.flat_sequence = sequence;
-  const FlatRun::End end = flat.run(*this, communicator, sequence);
+  const FlatRun::End end = flat.run(*flat_engine_, communicator, sequence);
   if (end == FlatRun::End::done) communicator.flat_sequence = 0;  // what comes of it from now on is nonsense
   transfer_->flush();
   if (!transfer_->delivered()) transfer_->look();

@@ -72,7 +72,7 @@ Execution::Start Execution::start(EngineCore& engine, std::uint16_t index, Time 
   started_ = true;
   watchdog_.begin(now);
   if (plan_->is_readable && !call_.device.any())
-    read_ = flat_ ? flat_->chosen_read() : engine.choose_read(*communicator_, call_);
+    read_ = flat_ ? flat_->chosen_read() : communicator_->choose_read(call_, engine.mapped(), engine.clock());
   call_.copy_input();
   tiles_left_ = tiling_.tiles;
   peers_.assign(plan_->peers.size(), {.told = point_to_point()});

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "runtime/base/copy_bytes.hpp"
-#include "runtime/engine/engine_core.hpp"
 #include "runtime/engine/execution/local_steps.hpp"
+#include "runtime/engine/flat/flat_engine.hpp"
 #include "runtime/engine/members/communicator_core.hpp"
 
 namespace fabring {
@@ -17,27 +17,27 @@ constexpr std::size_t answered_part = 8 * 1024;  // whole elements, still in the
 
 }  // namespace
 
-FlatRun::End FlatRun::run(EngineCore& engine, CommunicatorCore& communicator, std::uint32_t sequence) {
+FlatRun::End FlatRun::run(const FlatEngine& engine, CommunicatorCore& communicator, std::uint32_t sequence) {
   sequence_ = sequence;
   begun_ = turn_ = stage_ = 0;
   loans_.clear();
   writing_.clear();
-  if (scratch_bytes_ > 0) take_scratch(engine.flat_scratch());
-  if (plan_->is_readable) read_ = engine.choose_read(communicator, call_);
+  if (scratch_bytes_ > 0) take_scratch(engine.scratch);
+  if (plan_->is_readable) read_ = communicator.choose_read(call_, engine.mapped, engine.clock);
   if (!run_to_end(engine, communicator)) return End::stopped;
-  read_.over(call_.bytes(), engine.clock());
+  read_.over(call_.bytes(), engine.clock);
   drop_copy();
-  if (scratch_) engine.flat_scratch().give_back(std::move(scratch_));
+  if (scratch_) engine.scratch.give_back(std::move(scratch_));
   return End::done;
 }
 
-bool FlatRun::run_to_end(EngineCore& engine, CommunicatorCore& communicator) {
+bool FlatRun::run_to_end(const FlatEngine& engine, CommunicatorCore& communicator) {
   const bool over = tiling_.tiles == 1 ? run_one_tile(engine, communicator) : run_in_turns(engine, communicator);
   lend_what_is_unwritten(engine);
   return over && (loans_.empty() || await_loans(engine));
 }
 
-bool FlatRun::run_one_tile(EngineCore& engine, CommunicatorCore& communicator) {
+bool FlatRun::run_one_tile(const FlatEngine& engine, CommunicatorCore& communicator) {
   Tile& tile = tiles_[0];
   if (!looked_up_) {
     look_up_places(tile);
@@ -53,7 +53,7 @@ bool FlatRun::run_one_tile(EngineCore& engine, CommunicatorCore& communicator) {
   return true;
 }
 
-bool FlatRun::run_in_turns(EngineCore& engine, CommunicatorCore& communicator) {
+bool FlatRun::run_in_turns(const FlatEngine& engine, CommunicatorCore& communicator) {
   for (turn_ = 0; turn_ <= turn_of(tiling_.tiles - 1, stages() - 1); ++turn_) {
     const std::uint32_t first = one_by_one() ? turn_ % stages() : turn_ < tiling_.tiles ? 0 : turn_ - tiling_.tiles + 1;
     const std::uint32_t last = one_by_one() ? first : std::min(turn_, stages() - 1);
@@ -66,7 +66,7 @@ bool FlatRun::run_in_turns(EngineCore& engine, CommunicatorCore& communicator) {
   return true;
 }
 
-bool FlatRun::run_stage(EngineCore& engine, CommunicatorCore& communicator) {
+bool FlatRun::run_stage(const FlatEngine& engine, CommunicatorCore& communicator) {
   const std::uint32_t number = one_by_one() ? turn_ / stages() : turn_ - stage_;
   Tile& tile = tiles_[number % tiles_.size()];
   next_ = stage_begin(stage_);
@@ -105,7 +105,7 @@ std::vector<StepId> FlatRun::done(std::uint32_t tile) const {
   return steps;
 }
 
-bool FlatRun::run_next(EngineCore& engine, CommunicatorCore& communicator, Tile& tile) {
+bool FlatRun::run_next(const FlatEngine& engine, CommunicatorCore& communicator, Tile& tile) {
   const Step& step = step_at(next_);
   if (step.kind == StepKind::send) return send(engine, communicator, tile);
   if (receives(step.kind)) return receive(engine, communicator, tile);
@@ -143,35 +143,35 @@ void FlatRun::sent(CommunicatorCore& communicator, const Step& step, std::size_t
   member.early_sent += CommunicatorCore::weight_of(bytes);
 }
 
-bool FlatRun::send(EngineCore& engine, CommunicatorCore& communicator, const Tile& tile) {
+bool FlatRun::send(const FlatEngine& engine, CommunicatorCore& communicator, const Tile& tile) {
   const Step& step = step_at(next_);
   const Message& message = messages_[next_];
   const FlatPlaces::Place& place = tile.places.of[next_];
   if (!message.fast || !may_send(communicator, step)) return send_in_time(engine, communicator, tile);
   if (place.bytes >= FastLoan::least_bytes && lend(engine, communicator, tile)) return true;
   const std::uint32_t consumed = communicator.member[step.peer].taken;
-  if (!engine.transfer().put_fast(message.peer, message.head.with(sequence_, tile.placement.tile, consumed),
-                                  {place.from, place.bytes}))
+  if (!engine.transfer.put_fast(message.peer, message.head.with(sequence_, tile.placement.tile, consumed),
+                                {place.from, place.bytes}))
     return send_in_time(engine, communicator, tile);
   sent(communicator, step, place.bytes, consumed);
   return true;
 }
 
-bool FlatRun::lend(EngineCore& engine, CommunicatorCore& communicator, const Tile& tile) {
+bool FlatRun::lend(const FlatEngine& engine, CommunicatorCore& communicator, const Tile& tile) {
   const StepId id = steps_.order[next_];
   const FlatPlaces::Place& place = tile.places.of[next_];
   const Record record = record_for(communicator, tile.placement.tile, step_at(next_), place.bytes);
   const Rank peer = messages_[next_].peer;
   std::uint32_t loan = 0;
   const LoanTerms terms{.answerable = operands_.comes_back_there(tile.placement, id), .readable = read_.is_read()};
-  if (!plan_->may_be_lent[id] || !engine.transfer().lend_fast(peer, record, {place.from, place.bytes}, terms, loan))
+  if (!plan_->may_be_lent[id] || !engine.transfer.lend_fast(peer, record, {place.from, place.bytes}, terms, loan))
     return false;
   loans_.add({peer, loan});
   sent(communicator, step_at(next_), place.bytes, record.consumed);
   return true;
 }
 
-bool FlatRun::receive(EngineCore& engine, CommunicatorCore& communicator, Tile& tile) {
+bool FlatRun::receive(const FlatEngine& engine, CommunicatorCore& communicator, Tile& tile) {
   if (!writing_.empty() && !await_written(engine, tile.placement.tile)) return false;
   if (!communicator.early.empty() && take_kept(engine, communicator, tile)) return true;
   FastMessage came;
@@ -180,7 +180,7 @@ bool FlatRun::receive(EngineCore& engine, CommunicatorCore& communicator, Tile& 
   const bool reduces = steps_.operand_of_next[next_] != FlatSteps::none;
   const Step& step = step_at(next_);
   const Rank peer = messages_[next_].peer;
-  Transfer& transfer = engine.transfer();
+  Transfer& transfer = engine.transfer;
   std::byte* const answer_place = !reduces && is_answered(communicator, tile) ? transfer.answer_place(peer) : nullptr;
   if (came.is_away()) {
     if (!transfer.bring(peer, came, tile.places.of[next_].to)) return false;
@@ -200,10 +200,10 @@ bool FlatRun::receive(EngineCore& engine, CommunicatorCore& communicator, Tile& 
 }
 
 // The message that is next, if it is there: most often it is, or is the next to come.
-bool FlatRun::take_front(EngineCore& engine, CommunicatorCore& communicator, const Tile& tile,
+bool FlatRun::take_front(const FlatEngine& engine, CommunicatorCore& communicator, const Tile& tile,
                          FastMessage& came) const {
   const Message& message = messages_[next_];
-  if (!message.fast || !engine.transfer().front_fast(message.peer, came) ||
+  if (!message.fast || !engine.transfer.front_fast(message.peer, came) ||
       came.payload.size() != tile.places.of[next_].bytes ||
       !message.head.is_of(came.head, sequence_, tile.placement.tile) || (came.is_away() && !moves()))
     return false;
@@ -242,13 +242,13 @@ void FlatRun::reduce_with(Tile& tile, std::span<const std::byte> payload) {
 }
 
 // A message that came before the call, or while its sender was heard of.
-bool FlatRun::take_kept(EngineCore& engine, CommunicatorCore& communicator, const Tile& tile) {
+bool FlatRun::take_kept(const FlatEngine& engine, CommunicatorCore& communicator, const Tile& tile) {
   const Step& step = step_at(next_);
   const auto at =
       communicator.early.find({false, sequence_, tile.placement.tile, step.peer, step.message, RecordKind::data});
   if (at == communicator.early.end() || at->second.payload.size() != tile.places.of[next_].bytes) return false;
   use(tile, at->second.payload);
-  communicator.took_early(step.peer, at->second.payload.size(), true, engine.transfer());
+  communicator.took_early(step.peer, at->second.payload.size(), true, engine.transfer);
   communicator.early.erase(at);
   return true;
 }
@@ -277,11 +277,11 @@ bool FlatRun::is_answered(const CommunicatorCore& communicator, const Tile& tile
          answered.from == result.to && answered.bytes == result.bytes && may_send(communicator, next);
 }
 
-void FlatRun::answer(EngineCore& engine, CommunicatorCore& communicator, const Tile& tile) {
+void FlatRun::answer(const FlatEngine& engine, CommunicatorCore& communicator, const Tile& tile) {
   const Step& next = step_at(next_ + 1);
   Record record = record_for(communicator, tile.placement.tile, next, tile.places.of[next_ + 1].bytes);
   ++record.consumed;  // that message is being taken
-  engine.transfer().answer_fast(messages_[next_].peer, record);
+  engine.transfer.answer_fast(messages_[next_].peer, record);
   sent(communicator, next, record.bytes, record.consumed);
   ++next_;
 }

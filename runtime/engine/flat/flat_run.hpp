@@ -30,8 +30,8 @@
 namespace fabring {
 
 class CommunicatorCore;
-class EngineCore;
 class Transfer;
+struct FlatEngine;
 
 class FlatRun {
  public:
@@ -61,7 +61,7 @@ class FlatRun {
     return took_these(operation, devices) || take_others(operation, communicator, devices);
   }
   /// Are the peers of its several tiles, if it has, all reached by fast messages?
-  bool fits(const EngineCore& engine, const CommunicatorCore& communicator) const;
+  bool fits(const Transfer& transfer, const CommunicatorCore& communicator) const;
   /// Is what came before the call `sequence`, if anything, small messages of a call like this one, and in its plan?
   /// An Execution says what is wrong with others.
   bool expects_what_came(const CommunicatorCore& communicator, std::uint32_t sequence) const;
@@ -77,7 +77,7 @@ class FlatRun {
   }
 
   enum class End : std::uint8_t { done, stopped };
-  End run(EngineCore& engine, CommunicatorCore& communicator, std::uint32_t sequence);
+  End run(const FlatEngine& engine, CommunicatorCore& communicator, std::uint32_t sequence);
 
   // After `stopped`: what is to go on, and what of it is done.
   const Call& call() const { return call_; }
@@ -125,17 +125,17 @@ class FlatRun {
   bool take_others(const Operation& operation, const CommunicatorCore& communicator, DeviceRuntime* devices);
   void look_up_places(Tile& tile) { tile.places.look_up(steps_, plan_->plan, operands_, tile.placement); }
   void take_scratch(FlatScratch& of_all);
-  bool run_to_end(EngineCore& engine, CommunicatorCore& communicator);
-  bool run_one_tile(EngineCore& engine, CommunicatorCore& communicator);
-  bool run_in_turns(EngineCore& engine, CommunicatorCore& communicator);
-  bool run_stage(EngineCore& engine, CommunicatorCore& communicator);
-  bool run_next(EngineCore& engine, CommunicatorCore& communicator, Tile& tile);
+  bool run_to_end(const FlatEngine& engine, CommunicatorCore& communicator);
+  bool run_one_tile(const FlatEngine& engine, CommunicatorCore& communicator);
+  bool run_in_turns(const FlatEngine& engine, CommunicatorCore& communicator);
+  bool run_stage(const FlatEngine& engine, CommunicatorCore& communicator);
+  bool run_next(const FlatEngine& engine, CommunicatorCore& communicator, Tile& tile);
   void run_local(const Tile& tile, const Step& step) const;
-  bool send(EngineCore& engine, CommunicatorCore& communicator, const Tile& tile);
-  bool lend(EngineCore& engine, CommunicatorCore& communicator, const Tile& tile);
-  bool send_in_time(EngineCore& engine, CommunicatorCore& communicator, const Tile& tile);
-  bool receive(EngineCore& engine, CommunicatorCore& communicator, Tile& tile);
-  bool take_kept(EngineCore& engine, CommunicatorCore& communicator, const Tile& tile);
+  bool send(const FlatEngine& engine, CommunicatorCore& communicator, const Tile& tile);
+  bool lend(const FlatEngine& engine, CommunicatorCore& communicator, const Tile& tile);
+  bool send_in_time(const FlatEngine& engine, CommunicatorCore& communicator, const Tile& tile);
+  bool receive(const FlatEngine& engine, CommunicatorCore& communicator, Tile& tile);
+  bool take_kept(const FlatEngine& engine, CommunicatorCore& communicator, const Tile& tile);
   void fold(std::byte* to, std::span<const void* const> sources, std::size_t count) const;
   /// Is the message that is next only copied to where it belongs?
   bool moves() const {
@@ -147,17 +147,17 @@ class FlatRun {
                       std::byte* answer_place) const;
   void reduce_with(Tile& tile, std::span<const std::byte> payload);
   bool is_answered(const CommunicatorCore& communicator, const Tile& tile) const;
-  void answer(EngineCore& engine, CommunicatorCore& communicator, const Tile& tile);
+  void answer(const FlatEngine& engine, CommunicatorCore& communicator, const Tile& tile);
   static bool may_send(const CommunicatorCore& communicator, const Step& step);
-  void hear_news(EngineCore& engine, CommunicatorCore& communicator, Rank member);
+  void hear_news(const FlatEngine& engine, CommunicatorCore& communicator, Rank member);
   Record record_for(const CommunicatorCore& communicator, std::uint32_t tile, const Step& step,
                     std::size_t bytes) const;
   static void sent(CommunicatorCore& communicator, const Step& step, std::size_t bytes, std::uint32_t consumed);
-  bool take_front(EngineCore& engine, CommunicatorCore& communicator, const Tile& tile, FastMessage& came) const;
-  bool await(EngineCore& engine, CommunicatorCore& communicator, const Tile& tile, FastMessage& came);
-  bool await_loans(EngineCore& engine) const;
-  bool await_written(EngineCore& engine, std::uint32_t tile);
-  void lend_what_is_unwritten(EngineCore& engine);
+  bool take_front(const FlatEngine& engine, CommunicatorCore& communicator, const Tile& tile, FastMessage& came) const;
+  bool await(const FlatEngine& engine, CommunicatorCore& communicator, const Tile& tile, FastMessage& came);
+  bool await_loans(const FlatEngine& engine) const;
+  bool await_written(const FlatEngine& engine, std::uint32_t tile);
+  void lend_what_is_unwritten(const FlatEngine& engine);
 
   std::shared_ptr<const PreparedPlan> plan_;
   Call call_;

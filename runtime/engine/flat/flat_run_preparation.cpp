@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "runtime/engine/call/call_buffers.hpp"
-#include "runtime/engine/engine_core.hpp"
 #include "runtime/engine/flat/flat_run.hpp"
 #include "runtime/engine/members/communicator_core.hpp"
 
@@ -96,10 +95,10 @@ bool FlatRun::take_others(const Operation& operation, const CommunicatorCore& co
   return true;
 }
 
-bool FlatRun::fits(const EngineCore& engine, const CommunicatorCore& communicator) const {
+bool FlatRun::fits(const Transfer& transfer, const CommunicatorCore& communicator) const {
   return tiling_.tiles == 1 ||
          std::all_of(plan_->peers.begin(), plan_->peers.end(), [&](const PreparedPlan::Peer& peer) {
-           return engine.transfer().is_fast(communicator.members[peer.rank]) || engine.transfer().keeps_landings();
+           return transfer.is_fast(communicator.members[peer.rank]) || transfer.keeps_landings();
          });
 }
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "runtime/base/pause_core.hpp"
-#include "runtime/engine/engine_core.hpp"
+#include "runtime/engine/flat/flat_engine.hpp"
 #include "runtime/engine/flat/flat_run.hpp"
 #include "runtime/engine/members/communicator_core.hpp"
 #include "runtime/engine/waiting/patience.hpp"
@@ -19,13 +19,13 @@ constexpr std::uint32_t most_yields_for_loan = 64;
 // Whatever this operation does not expect is for another one, and for the engine to keep; or it is the sign of a
 // mismatch, and the engine sees to that once there is an Execution to compare with. If it ends the communicator, as a
 // message that does not fit its receive does, this operation ends with it.
-bool FlatRun::await(EngineCore& engine, CommunicatorCore& communicator, const Tile& tile, FastMessage& came) {
+bool FlatRun::await(const FlatEngine& engine, CommunicatorCore& communicator, const Tile& tile, FastMessage& came) {
   const Step& step = step_at(next_);
   const Message& message = messages_[next_];
-  Transfer& transfer = engine.transfer();
+  Transfer& transfer = engine.transfer;
   transfer.flush();  // they may sleep
   Record record;
-  Patience patience(engine.waiting(), transfer);
+  Patience patience(engine.waiting, transfer);
   while (true) {
     const bool there = !message.fast || transfer.await_fast(message.peer, patience.looks());
     if (there && take_front(engine, communicator, tile, came)) return true;
@@ -48,10 +48,10 @@ bool FlatRun::await(EngineCore& engine, CommunicatorCore& communicator, const Ti
 }
 
 // Once the peer has taken what was sent before, and there is room.
-bool FlatRun::send_in_time(EngineCore& engine, CommunicatorCore& communicator, const Tile& tile) {
+bool FlatRun::send_in_time(const FlatEngine& engine, CommunicatorCore& communicator, const Tile& tile) {
   const Step& step = step_at(next_);
-  Transfer& transfer = engine.transfer();
-  for (Patience patience(engine.waiting(), transfer); !may_send(communicator, step);) {
+  Transfer& transfer = engine.transfer;
+  for (Patience patience(engine.waiting, transfer); !may_send(communicator, step);) {
     hear_news(engine, communicator, step.peer);
     if (communicator.not_at_once.load()) return false;
     if (!may_send(communicator, step) && (engine.has_news() || !patience.again())) return false;
@@ -66,7 +66,7 @@ bool FlatRun::send_in_time(EngineCore& engine, CommunicatorCore& communicator, c
     return lands ? transfer.land(peer, record, {place.from, place.bytes}, number)
                  : transfer.send_now(peer, record, {place.from, place.bytes});
   };
-  for (Patience patience(engine.waiting(), transfer); !send_now();) {
+  for (Patience patience(engine.waiting, transfer); !send_now();) {
     transfer.look();
     transfer.flush();
     if (engine.has_news() || !patience.again()) return false;
@@ -77,22 +77,22 @@ bool FlatRun::send_in_time(EngineCore& engine, CommunicatorCore& communicator, c
 }
 
 // From whom this operation receives nothing, or nothing yet: how much of ours it has taken.
-void FlatRun::hear_news(EngineCore& engine, CommunicatorCore& communicator, Rank member) {
+void FlatRun::hear_news(const FlatEngine& engine, CommunicatorCore& communicator, Rank member) {
   Record record;
   std::span<const std::byte> payload;
   const Rank peer = communicator.members[member];
-  while (engine.transfer().front(peer, record, payload)) {
+  while (engine.transfer.front(peer, record, payload)) {
     if (record.communicator == communicator.id) communicator.heard_of(member, record.consumed);
     if (record.communicator == communicator.id && record.sequence == sequence_) return;
-    engine.transfer().take(peer, record, payload);
+    engine.transfer.take(peer, record, payload);
     if (communicator.not_at_once.load()) return;
   }
 }
 
 // What this tile has sent from where it lies is written, and may be written over.
-bool FlatRun::await_written(EngineCore& engine, std::uint32_t tile) {
-  Transfer& transfer = engine.transfer();
-  for (Patience patience(engine.waiting(), transfer);;) {
+bool FlatRun::await_written(const FlatEngine& engine, std::uint32_t tile) {
+  Transfer& transfer = engine.transfer;
+  for (Patience patience(engine.waiting, transfer);;) {
     std::erase_if(writing_, [&](const Writing& one) { return transfer.is_written(one.loan.peer, one.loan.number); });
     if (std::ranges::none_of(writing_, [&](const Writing& one) { return one.tile == tile; })) return true;
     if (transfer.look() == 0 && (engine.has_news() || !patience.again())) return false;
@@ -100,9 +100,9 @@ bool FlatRun::await_written(EngineCore& engine, std::uint32_t tile) {
 }
 
 // Of tiles that are over nobody else will wait for it.
-void FlatRun::lend_what_is_unwritten(EngineCore& engine) {
+void FlatRun::lend_what_is_unwritten(const FlatEngine& engine) {
   for (const Writing& one : writing_)
-    if (one.tile < first_tile() && !engine.transfer().is_written(one.loan.peer, one.loan.number)) loans_.add(one.loan);
+    if (one.tile < first_tile() && !engine.transfer.is_written(one.loan.peer, one.loan.number)) loans_.add(one.loan);
 }
 
 const FlatRun::Writing* FlatRun::writing(std::uint32_t tile, StepId send) const {
@@ -112,16 +112,16 @@ const FlatRun::Writing* FlatRun::writing(std::uint32_t tile, StepId send) const 
 }
 
 // No peer reads the caller's memory any more, and nothing of it is still to be written.
-bool FlatRun::await_loans(EngineCore& engine) const {
-  engine.transfer().flush();
-  for (std::uint32_t idle = 0; !loans_.all_back(engine.transfer()); ++idle) {
-    if (engine.transfer().keeps_landings()) engine.transfer().look();
-    if (engine.has_news() || idle > engine.waiting().spins + most_yields_for_loan) return false;
-    if (idle >= engine.waiting().spins_if(true) && core_is_contended()) return false;
-    if (idle <= engine.waiting().spins) {
+bool FlatRun::await_loans(const FlatEngine& engine) const {
+  engine.transfer.flush();
+  for (std::uint32_t idle = 0; !loans_.all_back(engine.transfer); ++idle) {
+    if (engine.transfer.keeps_landings()) engine.transfer.look();
+    if (engine.has_news() || idle > engine.waiting.spins + most_yields_for_loan) return false;
+    if (idle >= engine.waiting.spins_if(true) && core_is_contended()) return false;
+    if (idle <= engine.waiting.spins) {
       pause_core();
     } else {
-      yield_core(engine.waiting());
+      yield_core(engine.waiting);
     }
   }
   return true;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "runtime/engine/call/buffer_order.hpp"
+#include "runtime/memory/mapped_blocks.hpp"
 
 namespace fabring {
 
@@ -117,6 +118,10 @@ void CommunicatorCore::tell_what_was_taken(Rank rank, Transfer& transfer) {
   record.communicator = id;
   record.consumed = to.told = to.taken;
   transfer.send_record(members[static_cast<std::size_t>(rank)], record);
+}
+
+ChosenRead CommunicatorCore::choose_read(const Call& call, const MappedBlocks& mapped, const Clock& clock) {
+  return reads.choose(call.collective, call.choice_bytes(), mapped.keep(call.in) != nullptr, clock);
 }
 
 std::vector<std::shared_ptr<Execution>> CommunicatorCore::running() const {

@@ -37,6 +37,8 @@
 
 namespace fabring {
 
+class MappedBlocks;
+
 class CommunicatorCore {
  public:
   static constexpr std::uint32_t window = 128;
@@ -164,6 +166,9 @@ class CommunicatorCore {
 
   RefusedHere refused;  ///< any thread, under `mutex`
   bool untold = false;  ///< likewise: it failed by a mismatch, of which no call has told
+
+  /// Of the next operation of a plan that is_readable: are its messages read, or copied?
+  ChosenRead choose_read(const Call& call, const MappedBlocks& mapped, const Clock& clock);
 
   /// Everything under way: collectives, sends and receives that transfer data.
   std::vector<std::shared_ptr<Execution>> running() const;

@@ -125,7 +125,8 @@ class DeviceRuntime {
   virtual Result<MemoryFacts> look_up(const void* at) = 0;
 
   /// What the stream (a CUstream) has been given up to now. `device` is the buffer's, for the default streams.
-  /// Errors: unsupported while the stream is being captured into a graph.
+  /// Errors: invalid_argument for a device that there is not, or while this process does not use devices; unsupported
+  /// while the stream is being captured into a graph.
   virtual Result<std::unique_ptr<DeviceEvent>> record(int device, void* stream) = 0;
   virtual Result<std::unique_ptr<DeviceQueue>> open_queue(int device) = 0;
   /// Was this built with kernels at all? load_kernels() may still find none for a device.

@@ -372,20 +372,26 @@ class CudaRuntime final : public DeviceRuntime {
     const bool begun = in_use();
     if (!begun && unusable_.load(std::memory_order_acquire)) return why_unusable_;
     if (!begun)
-      return Status(ErrorCode::device_error,
+      return Status(ErrorCode::invalid_argument,
                     "an operation on device memory, but this process has not begun to use CUDA (a child of fork() "
                     "cannot); pass memory of the host, or initialise CUDA first");
     std::lock_guard lock(mutex_);
     if (const auto found = contexts_.find(device); found != contexts_.end()) return found->second;
     Device handle = 0;
     Answer answer = driver_->cuDeviceGet(&handle, device);
-    if (answer != success)
-      return Status(ErrorCode::device_error,
-                    fmt::format("there is no GPU {}: ", device) + driver_->error("cuDeviceGet", answer).message());
+    if (answer == invalid_device) return no_such_device(device);
+    if (answer != success) return driver_->error("cuDeviceGet", answer);
     Context context = nullptr;
     answer = driver_->cuDevicePrimaryCtxRetain(&context, handle);
     if (answer != success) return driver_->error("cuDevicePrimaryCtxRetain", answer);
     return contexts_[device] = context;
+  }
+
+  Status no_such_device(int device) const {
+    int count = 0;
+    driver_->cuDeviceGetCount(&count);
+    return {ErrorCode::invalid_argument,
+            fmt::format("there is no GPU {}; those of this process are 0 to {}", device, count - 1)};
   }
 
   // 0, 1 and 2 name the default streams of the context that is current here: mostly the primary one, but a green

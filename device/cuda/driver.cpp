@@ -16,6 +16,7 @@ namespace ours = fabring::cuda;
 static_assert(ours::success == CUDA_SUCCESS && ours::invalid_value == CUDA_ERROR_INVALID_VALUE &&
               ours::out_of_memory == CUDA_ERROR_OUT_OF_MEMORY && ours::not_initialized == CUDA_ERROR_NOT_INITIALIZED &&
               ours::deinitialized == CUDA_ERROR_DEINITIALIZED && ours::no_device == CUDA_ERROR_NO_DEVICE &&
+              ours::invalid_device == CUDA_ERROR_INVALID_DEVICE &&
               ours::invalid_context == CUDA_ERROR_INVALID_CONTEXT && ours::not_ready == CUDA_ERROR_NOT_READY &&
               ours::capture_implicit == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT &&
               ours::already_mapped == CUDA_ERROR_ALREADY_MAPPED && ours::no_binary == CUDA_ERROR_NO_BINARY_FOR_GPU &&

@@ -26,6 +26,7 @@ constexpr Answer out_of_memory = 2;
 constexpr Answer not_initialized = 3;
 constexpr Answer deinitialized = 4;
 constexpr Answer no_device = 100;
+constexpr Answer invalid_device = 101;
 constexpr Answer invalid_context = 201;
 constexpr Answer map_failed = 205;
 constexpr Answer already_mapped = 208;

@@ -281,9 +281,18 @@ TEST_F(Arguments, for_memory_of_a_gpu_are_refused_where_none_is_used) {
   operation.memory = FABRING_MEMORY_HOST;
   EXPECT_EQ(fabring_run(world, &operation, &error), FABRING_STATUS_OK) << error.message;
   operation.memory = FABRING_MEMORY_DEVICE;
-  const fabring_status_code refused = fabring_run(world, &operation, &error);
-  EXPECT_TRUE(refused == FABRING_STATUS_DEVICE_ERROR || refused == FABRING_STATUS_UNSUPPORTED) << error.message;
-  EXPECT_STREQ(fabring_status_name(FABRING_STATUS_DEVICE_ERROR), "device_error");
+  for (const std::int32_t device : {-1, 0}) {
+    operation.device = device;
+    const fabring_status_code refused = fabring_run(world, &operation, &error);
+    if (refused == FABRING_STATUS_UNSUPPORTED) {
+      EXPECT_THAT(error.message, HasSubstr("was built without CUDA"));
+    } else {
+      EXPECT_EQ(refused, FABRING_STATUS_INVALID_ARGUMENT) << error.message;
+      EXPECT_THAT(error.message, HasSubstr(device < 0 ? "there is no GPU -1; say which one the buffers are of"
+                                                      : "this process has not begun to use CUDA"));
+    }
+    EXPECT_EQ(fabring_barrier(world, &error), FABRING_STATUS_OK) << "the communicator stays usable: " << error.message;
+  }
 }
 
 TEST_F(Arguments, of_a_group_that_is_too_large_are_refused_and_nothing_is_written_for_them) {
@@ -350,6 +359,7 @@ TEST_F(Arguments, of_received_may_be_no_receive) {
 
 TEST(Names, are_those_of_the_command_line) {
   EXPECT_STREQ(fabring_status_name(FABRING_STATUS_PEER_LOST), "peer_lost");
+  EXPECT_STREQ(fabring_status_name(FABRING_STATUS_DEVICE_ERROR), "device_error");
   EXPECT_STREQ(fabring_data_type_name(FABRING_TYPE_BFLOAT16), "bfloat16");
   EXPECT_STREQ(fabring_reduce_op_name(FABRING_OP_LOGICAL_AND), "logical_and");
   EXPECT_STREQ(fabring_collective_name(FABRING_COLLECTIVE_ALL_GATHER), "all_gather");

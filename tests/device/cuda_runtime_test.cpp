@@ -104,7 +104,9 @@ TEST_F(CudaContext, a_moment_of_a_stream_is_reached_after_its_work) {
   bool reached = false;
   for (int i = 0; i < 100'000 && !reached; ++i) reached = *(*event)->reached();
   EXPECT_TRUE(reached);
-  EXPECT_EQ(runtime->record(9, nullptr).error().code(), ErrorCode::device_error);
+  const auto none = runtime->record(9, nullptr);
+  EXPECT_EQ(none.error().code(), ErrorCode::invalid_argument);
+  EXPECT_EQ(none.error().message(), "there is no GPU 9; those of this process are 0 to 1");
 }
 
 TEST_F(CudaContext, the_callers_context_and_capture_mode_stay_as_they_were) {

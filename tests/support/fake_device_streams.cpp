@@ -182,7 +182,7 @@ Result<std::unique_ptr<DeviceEvent>> FakeDevice::record(int device, void* stream
   const Lock lock(mutex_);
   FABRING_TRY(health());
   if (device < 0 || device >= device_count_)
-    return Status(ErrorCode::device_error, fmt::format("there is no GPU {}", device));
+    return Status(ErrorCode::invalid_argument, fmt::format("there is no GPU {}", device));
   Line& line = *line_of(stream == nullptr ? default_stream(device) : stream);
   if (line.captured) return Status(ErrorCode::unsupported, "its stream is being captured into a graph");
   Work mark;
@@ -196,7 +196,7 @@ Result<std::unique_ptr<DeviceQueue>> FakeDevice::open_queue(int device) {
   const Lock lock(mutex_);
   FABRING_TRY(health());
   if (device < 0 || device >= device_count_)
-    return Status(ErrorCode::device_error, fmt::format("there is no GPU {}", device));
+    return Status(ErrorCode::invalid_argument, fmt::format("there is no GPU {}", device));
   Line& line = *static_cast<Line*>(open_stream(device));
   line.is_queue = true;
   return std::unique_ptr<DeviceQueue>(std::make_unique<Queue>(*this, line));

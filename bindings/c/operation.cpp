@@ -37,10 +37,18 @@ Status check_factor(const fabring_operation& from, DataType type) {
                       real ? "whole_factor" : "factor", name(type), real ? "factor" : "whole_factor")};
 }
 
-Reduction to_reduction(const fabring_operation& from, DataType type, ReduceOp op) {
+bool takes_reduction(Collective collective) {
+  return collective == Collective::allreduce || collective == Collective::reduce ||
+         collective == Collective::reduce_scatter;
+}
+
+Result<Reduction> to_reduction(const fabring_operation& from, DataType type) {
+  ReduceOp op{};
+  FABRING_TRY(to_reduce_op(from.op, op).with_prefix("the field op of a fabring_operation: "));
   if (op == ReduceOp::user)
     return Reduction::user(reinterpret_cast<UserFunction>(from.function), from.context, from.commutes != 0);
-  if (op != ReduceOp::premul_sum) return op;
+  if (op != ReduceOp::premul_sum) return Reduction(op);
+  FABRING_TRY(check_factor(from, type));
   return is_floating_point(type) ? Reduction::premul_sum(from.factor) : Reduction::premul_sum(from.whole_factor);
 }
 
@@ -81,16 +89,18 @@ Result<Operation> to_operation(const fabring_operation* from, int ranks, TensorL
   fabring_operation given = FABRING_OPERATION_INIT;
   FABRING_TRY(read_struct(from, "fabring_operation", "FABRING_OPERATION_INIT", given));
   Operation made;
-  ReduceOp op = ReduceOp::sum;
   FABRING_TRY(to_enumeration(given.collective, collective_count, "collective", made.collective)
                   .with_prefix("the field collective of a fabring_operation: "));
-  FABRING_TRY(to_data_type(given.type, made.type).with_prefix("the field type of a fabring_operation: "));
-  FABRING_TRY(to_reduce_op(given.op, op).with_prefix("the field op of a fabring_operation: "));
-  if (op == ReduceOp::premul_sum) FABRING_TRY(check_factor(given, made.type));
+  if (made.collective != Collective::barrier)
+    FABRING_TRY(to_data_type(given.type, made.type).with_prefix("the field type of a fabring_operation: "));
+  if (takes_reduction(made.collective)) {
+    const auto reduction = to_reduction(given, made.type);
+    if (!reduction) return reduction.error();
+    made.reduction = *reduction;
+  }
   made.in = given.in;
   made.out = given.out;
   made.count = given.count;
-  made.reduction = to_reduction(given, made.type, op);
   made.root = given.root;
   made.tag = given.tag;
   constexpr std::uint64_t most = std::numeric_limits<std::int64_t>::max();

@@ -99,7 +99,8 @@ struct Tensor {
 
 /// `n` is the number of ranks, r the caller's rank. All ranks give the same count, type, reduction, root and lengths of
 /// blocks (alltoall_v: what i sends to j is what j expects of i). Buffers are aligned to the element. In place means:
-/// `in` is where this rank's part lies in `out` (or the other way round); otherwise they must not overlap.
+/// `in` is where this rank's part lies in `out` (or the other way round); otherwise they must not overlap. Reduction,
+/// root and tag of a collective that has none, and type, count and buffers of a barrier are passed over.
 struct Operation {
   Collective collective = Collective::allreduce;
   const void* in = nullptr;

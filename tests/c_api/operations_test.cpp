@@ -1,6 +1,9 @@
 // Every operation of fabring.h on three ranks.
 #include <gmock/gmock.h>
 
+#include <cstdint>
+#include <cstdlib>
+#include <functional>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -212,6 +215,61 @@ TEST(Operations, with_a_factor_in_the_field_of_the_other_kind_are_refused) {
     EXPECT_OK(answer(FABRING_TYPE_FLOAT32, 1, 0));
     EXPECT_OK(answer(int32, 0, 1));
     EXPECT_OK(answer(int32, 1, 1));
+  });
+}
+
+struct Useless {
+  const char* field;
+  fabring_collective collective;
+  std::function<void(fabring_operation&)> fill;
+};
+
+// What fabring.h lists, field by field.
+const std::vector<Useless> useless_fields = {
+    {"op, no number of one", FABRING_COLLECTIVE_BROADCAST, [](auto& of) { of.op = 99; }},
+    {"op, which has no meaning for the type", FABRING_COLLECTIVE_ALL_GATHER,
+     [](auto& of) { of.op = FABRING_OP_BITWISE_AND; }},
+    {"op, whose factor is in the other field", FABRING_COLLECTIVE_BROADCAST,
+     [](auto& of) {
+       of.op = FABRING_OP_PREMUL_SUM;
+       of.whole_factor = 5;
+     }},
+    {"op, whose function is missing", FABRING_COLLECTIVE_ALLTOALL, [](auto& of) { of.op = FABRING_OP_USER; }},
+    {"root", FABRING_COLLECTIVE_ALLREDUCE, [](auto& of) { of.root = -77; }},
+    {"tag", FABRING_COLLECTIVE_ALLREDUCE, [](auto& of) { of.tag = -77; }},
+    {"factor", FABRING_COLLECTIVE_ALLREDUCE, [](auto& of) { of.factor = 7; }},
+    {"whole_factor", FABRING_COLLECTIVE_ALLREDUCE, [](auto& of) { of.whole_factor = 7; }},
+    {"function", FABRING_COLLECTIVE_ALLREDUCE, [](auto& of) { of.function = [](auto...) { std::abort(); }; }},
+    {"context", FABRING_COLLECTIVE_ALLREDUCE, [](auto& of) { of.context = &of; }},
+    {"commutes", FABRING_COLLECTIVE_ALLREDUCE, [](auto& of) { of.commutes = 0; }},
+    {"stream", FABRING_COLLECTIVE_ALLREDUCE, [](auto& of) { of.stream = &of; }},
+    {"device", FABRING_COLLECTIVE_ALLREDUCE, [](auto& of) { of.device = 77; }},
+    {"type of a barrier", FABRING_COLLECTIVE_BARRIER, [](auto& of) { of.type = 99; }},
+    {"op of a barrier", FABRING_COLLECTIVE_BARRIER, [](auto& of) { of.op = 99; }},
+    {"count of a barrier", FABRING_COLLECTIVE_BARRIER, [](auto& of) { of.count = SIZE_MAX; }},
+    {"in of a barrier", FABRING_COLLECTIVE_BARRIER, [](auto& of) { of.in = nullptr; }},
+    {"out of a barrier", FABRING_COLLECTIVE_BARRIER, [](auto& of) { of.out = reinterpret_cast<void*>(1); }},
+};
+
+TEST(Operations, pass_over_what_is_in_fields_that_they_have_no_use_for) {
+  run_ranks(1, [](Rank self) {
+    fabring_error error = FABRING_ERROR_INIT;
+    for (const Useless& one : useless_fields) {
+      SCOPED_TRACE(one.field);
+      const float in[2] = {1, 2};
+      float out[2] = {0, 0};
+      fabring_operation operation = FABRING_OPERATION_INIT;
+      operation.collective = one.collective;
+      operation.in = in;
+      operation.out = out;
+      operation.count = 2;
+      operation.memory = FABRING_MEMORY_HOST;
+      one.fill(operation);
+      EXPECT_OK(fabring_run(self.world, &operation, &error));
+      if (one.collective != FABRING_COLLECTIVE_BARRIER) {
+        EXPECT_THAT(out, ElementsAre(1, 2));
+      }
+    }
   });
 }
 

@@ -60,16 +60,15 @@ class Maker {
                                 static_cast<int>(from.collective), collective_count - 1),
                     own_fault(communicator_, {}));
     call_.collective = from.collective;
-    if (static_cast<int>(from.type) >= data_type_count)
-      return no_such(name(from.collective), "data type", static_cast<int>(from.type), data_type_count);
+    call_.type = from.collective == Collective::barrier ? DataType::uint8 : from.type;
+    if (static_cast<int>(call_.type) >= data_type_count)
+      return no_such(name(from.collective), "data type", static_cast<int>(call_.type), data_type_count);
     call_.count = from.count;
-    call_.type = from.type;
     call_.op = from.reduction.op();
     call_.root = from.root;
     call_.tag = from.tag;
     call_.timeout = from.timeout;
     if (call_.timeout < std::chrono::nanoseconds(0)) return wrong("its timeout is negative; 0 means FABRING_TIMEOUT");
-    if (from.collective == Collective::barrier) call_.type = DataType::uint8;
     if (!reduces(call_.collective)) {
       call_.op = ReduceOp::sum;
     } else {

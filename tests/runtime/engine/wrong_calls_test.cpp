@@ -72,6 +72,21 @@ TEST(WrongCalls, with_numbers_of_no_enumeration_are_refused) {
   EXPECT_THAT(all.run(travelling).message(), HasSubstr("there is no data type to travel as 16"));
 }
 
+TEST(WrongCalls, are_none_where_the_collective_has_no_use_for_what_is_wrong) {
+  ThreadWorld world(1);
+  Communicator all = world.world(0);
+  Operation barrier = Operation::barrier();
+  barrier.type = static_cast<DataType>(16);
+  barrier.reduction = static_cast<ReduceOp>(77);
+  barrier.count = std::numeric_limits<std::size_t>::max();
+  EXPECT_EQ(all.run(barrier).to_string(), Status().to_string());
+  float data = 1;
+  Operation broadcast = Operation::broadcast(&data, &data, 1, DataType::float32, 0);
+  broadcast.reduction = static_cast<ReduceOp>(77);
+  broadcast.tag = -7;
+  EXPECT_EQ(all.run(broadcast).to_string(), Status().to_string());
+}
+
 TEST(WrongCalls, say_what_to_do) {
   ThreadWorld world(1);
   Communicator all = world.world(0);

@@ -126,6 +126,9 @@ class Buffers {
   }
 
   Status check_memory() const {
+    if (operation_.memory > Memory::device)
+      return wrong(fmt::format("there is no kind of memory {}; they are 0 to {}", static_cast<int>(operation_.memory),
+                               static_cast<int>(Memory::device)));
     if (operation_.memory != Memory::device) return {};
     if (devices_ == nullptr)
       return wrong("memory of a GPU, but this Fabring was built without CUDA (FABRING_WITH_CUDA=OFF)",

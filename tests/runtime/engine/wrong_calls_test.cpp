@@ -70,6 +70,10 @@ TEST(WrongCalls, with_numbers_of_no_enumeration_are_refused) {
   Operation travelling = Operation::allreduce(&data, &data, 1, DataType::float32, ReduceOp::sum);
   travelling.wire_type = type;
   EXPECT_THAT(all.run(travelling).message(), HasSubstr("there is no data type to travel as 16"));
+  Operation somewhere = Operation::allreduce(&data, &data, 1, DataType::float32, ReduceOp::sum);
+  EXPECT_TRUE(all.run(somewhere).ok());
+  somewhere.memory = static_cast<fabring::Memory>(9);
+  EXPECT_THAT(all.run(somewhere).message(), HasSubstr("there is no kind of memory 9; they are 0 to 2"));
 }
 
 TEST(WrongCalls, are_none_where_the_collective_has_no_use_for_what_is_wrong) {

@@ -12,6 +12,12 @@ namespace {
 
 std::string text_or_none(const char* text) { return text == nullptr ? std::string() : std::string(text); }
 
+/// Why a binding has refused a call.
+Status refusal(const char* why) {
+  const bool given = why != nullptr && *why != '\0';
+  return {ErrorCode::invalid_argument, given ? why : "its program gave no reason"};
+}
+
 /// A negative colour makes no communicator: *made stays null. `refused` tells the others of a call that is not made.
 template <class Refused, class Body>
 fabring_status_code make_comm(fabring_comm* from, fabring_comm** made, fabring_error* error, Refused&& refused,
@@ -149,9 +155,16 @@ fabring_status_code fabring_comm_refuse(fabring_comm* comm, const fabring_operat
                                         fabring_error* error) {
   return act_anyway(error, [&]() -> Status {
     FABRING_TRY(check_own(comm));
-    std::string text = text_or_none(why);
-    if (text.empty()) text = "its program gave no reason";
-    (void)comm->value.refused(outline_of(operation), Status(fabring::ErrorCode::invalid_argument, std::move(text)));
+    (void)comm->value.refused(outline_of(operation), refusal(why));
+    return {};
+  });
+}
+
+fabring_status_code fabring_comm_refuse_subgroup(fabring_comm* comm, std::uint32_t number, const char* why,
+                                                 fabring_error* error) {
+  return act_anyway(error, [&]() -> Status {
+    FABRING_TRY(check_own(comm));
+    (void)comm->value.refused_subgroup(number, refusal(why));
     return {};
   });
 }

@@ -351,7 +351,7 @@ typedef struct fabring_operation {
   uint64_t timeout_ns;            /* how long it may take from the call, in nanoseconds; 0: FABRING_TIMEOUT */
   void* stream; /* buffers in memory of a GPU: the CUstream (cudaStream_t) it is ordered on; NULL: the default */
   fabring_memory memory;         /* where the buffers live; FABRING_MEMORY_DETECT costs about a microsecond */
-  int32_t device;                /* FABRING_MEMORY_DEVICE: the GPU's number in this process */
+  int32_t device;                /* FABRING_MEMORY_DEVICE: the GPU's number in this process; -1: not said, refused */
   const fabring_tensor* tensors; /* optional, of allreduce: these instead of `in`, `out` and `count`; only read during
                                     the call, unlike the buffers they name; in any memory, that of one GPU at most */
   size_t tensor_count;
@@ -364,7 +364,7 @@ typedef struct fabring_operation {
 /* clang-format off */
 #define FABRING_OPERATION_INIT                                                                                         \
   {sizeof(fabring_operation), NULL, NULL, 0, FABRING_COLLECTIVE_ALLREDUCE, FABRING_TYPE_FLOAT32, FABRING_OP_SUM, 0, 0, \
-   1, NULL, NULL, NULL, NULL, 1.0, 1, NULL, NULL, 0, NULL, FABRING_MEMORY_DETECT, 0, NULL, 0, 0, 0}
+   1, NULL, NULL, NULL, NULL, 1.0, 1, NULL, NULL, 0, NULL, FABRING_MEMORY_DETECT, -1, NULL, 0, 0, 0}
 /* clang-format on */
 
 /* What a recv got. */
@@ -536,9 +536,12 @@ FABRING_C_API fabring_status_code fabring_comm_shrink(fabring_comm* comm, const 
 FABRING_C_API fabring_status_code fabring_comm_abort(fabring_comm* comm, const char* reason, fabring_error* error);
 /* For bindings that refuse a call before they make it here: the others, who may wait in it, hear why as of a call that
  * was refused here, unless this rank makes one soon. Of `operation` the collective matters, and of a send or recv root
- * and tag; NULL: a collective. Local, returns at once. `why` is optional. */
+ * and tag; NULL: a collective, as a start of one that was prepared is. Local, returns at once. `why` is optional. */
 FABRING_C_API fabring_status_code fabring_comm_refuse(fabring_comm* comm, const fabring_operation* operation,
                                                       const char* why, fabring_error* error);
+/* Likewise of a subgroup, by its number, that this rank does not make: members that wait in it hear why. */
+FABRING_C_API fabring_status_code fabring_comm_refuse_subgroup(fabring_comm* comm, uint32_t number, const char* why,
+                                                               fabring_error* error);
 /* Success while usable; the first error afterwards. */
 FABRING_C_API fabring_status_code fabring_comm_health(const fabring_comm* comm, fabring_error* error);
 FABRING_C_API fabring_status_code fabring_comm_free(fabring_comm* comm);

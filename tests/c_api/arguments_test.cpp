@@ -204,6 +204,7 @@ TEST_F(Arguments, that_are_null_are_named) {
       {"made", [&] { return fabring_comm_with_plans(world, "[]", 2, nullptr, nullptr, e); }},
       {"comm", [&] { return fabring_comm_abort(nullptr, nullptr, e); }},
       {"comm", [&] { return fabring_comm_refuse(nullptr, nullptr, nullptr, e); }},
+      {"comm", [&] { return fabring_comm_refuse_subgroup(nullptr, 1, nullptr, e); }},
       {"comm", [&] { return fabring_comm_health(nullptr, e); }},
   };
   fabring_work* const kept = work;
@@ -281,6 +282,7 @@ TEST_F(Arguments, for_memory_of_a_gpu_are_refused_where_none_is_used) {
   operation.memory = FABRING_MEMORY_HOST;
   EXPECT_EQ(fabring_run(world, &operation, &error), FABRING_STATUS_OK) << error.message;
   operation.memory = FABRING_MEMORY_DEVICE;
+  EXPECT_EQ(operation.device, -1) << "none is meant until one is said";
   for (const std::int32_t device : {-1, 0}) {
     operation.device = device;
     const fabring_status_code refused = fabring_run(world, &operation, &error);

@@ -69,6 +69,7 @@ bool all_calls_are_refused(Held& held) {
   refused("health", fabring_comm_health(world, error));
   refused("abort", fabring_comm_abort(world, "by a child", error));
   refused("refuse", fabring_comm_refuse(world, nullptr, "by a child", error));
+  refused("refuse_subgroup", fabring_comm_refuse_subgroup(world, 1, "by a child", error));
   refused("traffic", fabring_engine_traffic(held.rank.engine, &traffic, error));
   refused("mem_alloc", fabring_mem_alloc(held.rank.engine, 1, &memory, error));
   return refused.fine();

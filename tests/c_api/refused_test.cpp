@@ -239,8 +239,9 @@ TEST(Refused, calls_are_told_to_who_waits_in_them) {
               const std::vector<Case> all = cases();
               std::vector<fabring_comm*> comms(all.size());
               for (fabring_comm*& comm : comms) EXPECT_OK(fabring_comm_duplicate(self.world, nullptr, &comm, &error));
-              fabring_comm* group = nullptr;
+              fabring_comm* group[2] = {nullptr, nullptr};
               constexpr std::int32_t both[] = {0, 1};
+              constexpr const char* of_groups[] = {"'ranks' is null", "no list of ranks"};
               if (self.rank == 1) {
                 for (std::size_t i = 0; i < all.size(); ++i) {
                   EXPECT_EQ(all[i].refused(comms[i], &error), FABRING_STATUS_INVALID_ARGUMENT);
@@ -248,25 +249,30 @@ TEST(Refused, calls_are_told_to_who_waits_in_them) {
                     EXPECT_THAT(error.message, HasSubstr(all[i].words));
                   }
                 }
-                EXPECT_EQ(fabring_comm_subgroup(self.world, nullptr, 2, 5, nullptr, &group, &error),
+                EXPECT_EQ(fabring_comm_subgroup(self.world, nullptr, 2, 0, nullptr, &group[0], &error),
                           FABRING_STATUS_INVALID_ARGUMENT);
+                EXPECT_OK(fabring_comm_refuse_subgroup(self.world, 1, of_groups[1], &error));
                 all_heard.wait(false);  // one that leaves is told of in other words
               } else {
                 std::vector<fabring_work*> works(all.size());
                 for (std::size_t i = 0; i < all.size(); ++i) EXPECT_OK(all[i].waits(comms[i], &works[i], &error));
-                fabring_work* of_group = nullptr;
-                EXPECT_OK(fabring_comm_subgroup(self.world, both, 2, 5, nullptr, &group, &error));
-                EXPECT_OK(start_allreduce(group, &of_group, &error));
+                fabring_work* of_group[2] = {nullptr, nullptr};
+                for (std::uint32_t number : {0, 1}) {
+                  EXPECT_OK(fabring_comm_subgroup(self.world, both, 2, number, nullptr, &group[number], &error));
+                  EXPECT_OK(start_allreduce(group[number], &of_group[number], &error));
+                }
                 for (std::size_t i = 0; i < all.size(); ++i) {
                   SCOPED_TRACE(all[i].words);
                   const fabring_status_code code = fabring_work_wait(works[i], &error);
                   expect_named(error, code, all[i].words);
                   EXPECT_EQ(fabring_work_free(works[i]), FABRING_STATUS_OK);
                 }
-                const fabring_status_code code = fabring_work_wait(of_group, &error);
-                expect_named(error, code, "'ranks' is null");
-                EXPECT_EQ(fabring_work_free(of_group), FABRING_STATUS_OK);
-                EXPECT_EQ(fabring_comm_free(group), FABRING_STATUS_OK);
+                for (const int number : {0, 1}) {
+                  const fabring_status_code code = fabring_work_wait(of_group[number], &error);
+                  expect_named(error, code, of_groups[number]);
+                  EXPECT_EQ(fabring_work_free(of_group[number]), FABRING_STATUS_OK);
+                  EXPECT_EQ(fabring_comm_free(group[number]), FABRING_STATUS_OK);
+                }
                 all_heard = true;
                 all_heard.notify_all();
               }

@@ -13,11 +13,20 @@
 
 namespace fabring::c_api {
 
-/// Bytes that the first version had; fields after them may be missing.
+/// Bytes that callers of every version have; fields after them may be missing. Never raised, whatever is added:
+/// programs that were compiled with the first release go on working.
 template <class Struct>
-inline constexpr std::size_t least_size = sizeof(Struct);
+inline constexpr std::size_t least_size = 0;
 template <>
-inline constexpr std::size_t least_size<fabring_operation> = offsetof(fabring_operation, counts);
+inline constexpr std::size_t least_size<fabring_error> = 1344;
+template <>
+inline constexpr std::size_t least_size<fabring_traffic> = 48;
+template <>
+inline constexpr std::size_t least_size<fabring_received> = 24;
+template <>
+inline constexpr std::size_t least_size<fabring_store> = 32;
+template <>
+inline constexpr std::size_t least_size<fabring_operation> = 56;
 
 /// More is no structure of any version, but memory that was never initialised.
 inline constexpr std::size_t most_size = 16384;
@@ -32,6 +41,7 @@ std::size_t size_of_struct(const Struct* from) {
 /// Whole fields, and a number of bytes that a version may have.
 template <class Struct>
 constexpr bool has_known_size(std::size_t size) {
+  static_assert(least_size<Struct> > 0 && least_size<Struct> <= sizeof(Struct), "a structure only grows");
   return size >= least_size<Struct> && size <= most_size && size % alignof(Struct) == 0;
 }
 

@@ -1,7 +1,9 @@
 // Callers of other versions, and callers who forgot to initialise.
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <string>
 
@@ -89,6 +91,54 @@ TEST_F(Structs, for_errors_of_a_newer_caller_are_filled_as_far_as_known) {
   EXPECT_STREQ(larger.known.message, "the argument 'comm' is null");
   EXPECT_STREQ(larger.newer, "newer");
   EXPECT_EQ(larger.known.struct_size, sizeof larger);
+}
+
+// What a program has that was compiled with the first release, whatever the structures have grown to since: these sizes
+// never change. Behind it lies other memory of its.
+template <class Struct, std::size_t first_size>
+struct Oldest {
+  static_assert(sizeof(Struct) >= first_size);
+  static constexpr std::size_t behind = 64;
+  Oldest() {
+    std::memset(bytes, 0xAB, sizeof bytes);
+    std::memcpy(bytes, &first_size_, sizeof first_size_);
+  }
+  Struct* get() { return reinterpret_cast<Struct*>(bytes); }
+  bool nothing_written_behind() const {
+    return std::all_of(bytes + first_size, bytes + sizeof bytes, [](unsigned char byte) { return byte == 0xAB; });
+  }
+  alignas(Struct) unsigned char bytes[first_size + behind];
+  const std::size_t first_size_ = first_size;
+};
+
+TEST_F(Structs, of_the_first_release_are_filled_and_nothing_behind_them) {
+  Oldest<fabring_error, 1344> old_error;
+  EXPECT_EQ(fabring_run(nullptr, &operation, old_error.get()), FABRING_STATUS_INVALID_ARGUMENT);
+  EXPECT_STREQ(old_error.get()->message, "the argument 'comm' is null");
+  EXPECT_TRUE(old_error.nothing_written_behind());
+
+  Oldest<fabring_traffic, 48> traffic;
+  EXPECT_EQ(fabring_engine_traffic(engine, traffic.get(), &error), FABRING_STATUS_OK) << error.message;
+  EXPECT_EQ(traffic.get()->messages_sent, 0u);
+  EXPECT_TRUE(traffic.nothing_written_behind());
+
+  Oldest<fabring_received, 24> received;
+  fabring_work* work = nullptr;
+  ASSERT_EQ(fabring_start(world, &operation, &work, &error), FABRING_STATUS_OK) << error.message;
+  ASSERT_EQ(fabring_work_wait(work, &error), FABRING_STATUS_OK) << error.message;
+  EXPECT_EQ(fabring_work_received(work, received.get(), &error), FABRING_STATUS_OK) << error.message;
+  EXPECT_EQ(received.get()->count, 0u);
+  EXPECT_TRUE(received.nothing_written_behind());
+  EXPECT_EQ(fabring_work_free(work), FABRING_STATUS_OK);
+
+  Oldest<fabring_store, 32> store;
+  store.get()->context = nullptr;
+  store.get()->put = [](void*, const char*, const void*, std::size_t) { return std::int32_t{FABRING_STATUS_OK}; };
+  store.get()->get = [](void*, const char*, std::uint64_t, void*, std::size_t, std::size_t*) {
+    return std::int32_t{FABRING_STATUS_UNAVAILABLE};
+  };
+  EXPECT_EQ(fabring_store_decline(store.get(), 1, FABRING_STATUS_INVALID_ARGUMENT, "", &error), FABRING_STATUS_OK)
+      << error.message;
 }
 
 TEST_F(Structs, for_errors_hold_texts_that_are_cut_and_are_cleared_by_success) {

@@ -261,6 +261,11 @@ void bind_communicator(nb::module_& module) {
                   error);
           },
           nb::arg("operation").none(), nb::arg("why"))
+      .def("refuse_subgroup",
+           [](const CommHandle& comm, std::uint32_t number, const std::string& why) {
+             fabring_error error = FABRING_ERROR_INIT;
+             check(fabring_comm_refuse_subgroup(comm.use(), number, why.c_str(), &error), error);
+           })
       .def("health", [](const CommHandle& comm) {
         fabring_error error = FABRING_ERROR_INIT;
         check(fabring_comm_health(comm.use(), &error), error);

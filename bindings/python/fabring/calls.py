@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar
 
 from fabring import _core, requests
+from fabring.arguments import utf8
 from fabring.errors import Error
 from fabring.requests import ANY_SOURCE, ANY_TAG, Request
 
@@ -37,11 +38,11 @@ class Calls(Generic[R]):
             raise
 
     def _refused(self, message: tuple[str, Any, Any] | None, why: str) -> None:
-        self._tell(requests.outline(*message) if message else None, why)
+        self._tell(self._core.refuse, requests.outline(*message) if message else None, why)
 
-    def _tell(self, operation: _core.Operation | None, why: str) -> None:
+    def _tell(self, refuse: Callable[[Any, str], None], what: Any, why: str) -> None:
         try:
-            self._core.refuse(operation, why.encode(errors="replace").decode())
+            refuse(what, utf8(why))
         except Error:  # it is gone, or the parent's of this fork
             pass
 

@@ -10,9 +10,10 @@ from typing import Any
 import numpy
 
 from fabring import _core
+from fabring.arguments import label_of, members_of, number_of, part_of, plans_of, utf8
 from fabring.calls import Calls
 from fabring.errors import Error
-from fabring.requests import Request, members_of
+from fabring.requests import Request
 from fabring.work import Prepared, Work
 
 
@@ -73,7 +74,7 @@ class Group(Calls[None]):
         """The exception ends the block, and with it those before are not begun either."""
         super()._refused(message, why)
         for one in self._requests:
-            self._tell(one.operation, why)
+            self._tell(self._core.refuse, one.operation, why)
 
     def __enter__(self) -> Group:
         return self
@@ -153,39 +154,45 @@ class Communicator(Calls[Any]):
     def split(self, colour: int | None, key: int = 0, label: str = "") -> Communicator | None:
         """Ranks of one colour form a communicator, ordered by (key, rank). Every rank must call; those whose colour is
         None, or negative, are in none and get None."""
-        made = self._core.split(-1 if colour is None else colour, key, label)
+        made = self._core.split(*self._made("split", None, part_of, colour, key, label))
         return None if made is None else Communicator(made, self._family)
 
     def split_by_node(self, label: str = "") -> Communicator:
         """The ranks of this rank's node. Every rank must call."""
-        return Communicator(self._core.split_by_node(label), self._family)
+        return Communicator(self._core.split_by_node(self._made("split_by_node", None, label_of, label)), self._family)
 
     def duplicate(self, label: str = "") -> Communicator:
         """The same ranks once more: operations on it match apart from those of this one. Every rank must call."""
-        return Communicator(self._core.duplicate(label), self._family)
+        return Communicator(self._core.duplicate(self._made("duplicate", None, label_of, label)), self._family)
 
     def with_plans(self, plans: str | bytes, label: str = "") -> Communicator:
         """The same ranks once more, whose operations are run by these plans where they fit: the text that `fabring plan --json`
         writes, proved before. Every rank must call, with the same text."""
-        text = plans.encode() if isinstance(plans, str) else plans
-        return Communicator(self._core.with_plans(text, label), self._family)
+        asked = self._made("with_plans", None, plans_of, plans, label)
+        return Communicator(self._core.with_plans(*asked), self._family)
 
     def subgroup(self, ranks: Sequence[int], number: int, label: str = "") -> Communicator:
         """These ranks of this communicator, in this order, the caller's among them. Only they call; nothing is sent, so it also
         works after another rank has died. All give the same `number`, which none of them has given to a
         subgroup of this engine before, also to one that is gone (a counter will do)."""
-        return Communicator(self._core.subgroup(*members_of(ranks, number), label), self._family)
+        number = number_of(number)  # nobody waits in a subgroup without one
+        try:
+            members, label = members_of(ranks, label)
+        except Exception as why:
+            self._tell(self._core.refuse_subgroup, number, f"subgroup: {why}")
+            raise
+        return Communicator(self._core.subgroup(members, number, label), self._family)
 
     # ---- trouble
 
     def shrink(self, label: str = "") -> Communicator:
         """Those of its ranks that are left, all but those that were lost or have left: for a communicator that has
         failed (PeerLostError). They agree on who that is. Every rank that is left must call."""
-        return Communicator(self._core.shrink(label), self._family)
+        return Communicator(self._core.shrink(label_of(label)), self._family)
 
     def abort(self, reason: str) -> None:
         """Ends this communicator on every rank: operations under way raise AbortedError. Returns at once."""
-        self._core.abort(reason)
+        self._core.abort(utf8(str(reason)))
 
     def check(self) -> None:
         """Raises the error that ended this communicator, if one has."""

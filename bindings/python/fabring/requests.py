@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from fabring import _core
+from fabring.arguments import whole
 from fabring.arrays import View, empty, several, view
 from fabring.errors import InvalidArgumentError, UnsupportedError
 from fabring.streams import stream_of
@@ -119,16 +120,9 @@ def _row_elements(shape: tuple[int, ...]) -> int:
     return math.prod(shape[1:])
 
 
-def _whole(value: Any, name: str) -> int:
-    try:
-        return operator.index(value)
-    except TypeError:
-        raise InvalidArgumentError(f"{name}={value!r} is no whole number") from None
-
-
 def _checked_counts(counts: Sequence[int], ranks: int, name: str, rows: int | None = None) -> list[int]:
     try:
-        made = [_whole(count, f"{name}[{i}]") for i, count in enumerate(counts)]
+        made = [whole(count, f"{name}[{i}]") for i, count in enumerate(counts)]
     except TypeError:
         raise InvalidArgumentError(f"{name}={counts!r} is no list of numbers of rows, one for each rank") from None
     if len(made) != ranks or min(made, default=0) < 0:
@@ -139,14 +133,14 @@ def _checked_counts(counts: Sequence[int], ranks: int, name: str, rows: int | No
 
 
 def _root(root: int, ranks: int, name: str = "root") -> int:
-    root = _whole(root, name)
+    root = whole(root, name)
     if not 0 <= root < ranks:
         raise InvalidArgumentError(f"{name}={root}; there are ranks 0 to {ranks - 1}")
     return root
 
 
 def _tag(tag: int, least: int) -> int:
-    tag = _whole(tag, "tag")
+    tag = whole(tag, "tag")
     if not least <= tag < 2**31:
         raise InvalidArgumentError(f"tag={tag}; tags are 0 to {2**31 - 1}" + (f", or {least} for any" if least < 0 else ""))
     return tag
@@ -162,21 +156,6 @@ def outline(collective: str, peer: Any, tag: Any) -> _core.Operation:
         return number if 0 <= number < 2**31 else -1
 
     return _core.Operation(_core.COLLECTIVES[collective], root=known(peer), tag=known(tag))
-
-
-def members_of(ranks: Sequence[int], number: int) -> tuple[list[int], int]:
-    """What a subgroup is made of, in 32 bits each; which ranks and numbers there may be is the library's to say, which tells
-    the other members of what it refuses."""
-    members = [_whole(rank, f"ranks[{i}]") for i, rank in enumerate(ranks)]
-    if not members:
-        raise InvalidArgumentError("ranks is empty; a subgroup has the calling rank at least")
-    for i, rank in enumerate(members):
-        if not -(2**31) <= rank < 2**31:
-            raise InvalidArgumentError(f"ranks[{i}]={rank} is no rank")
-    number = _whole(number, "number")
-    if not 0 <= number < 2**31:
-        raise InvalidArgumentError(f"number={number}; numbers of subgroups are 0 to {2**31 - 1}")
-    return members, number
 
 
 def _needs_rows(source: View, what: str) -> None:
@@ -341,7 +320,7 @@ def send(comm: _core.Communicator, x: Any, to: int, tag: int) -> Request:
 
 def recv(comm: _core.Communicator, out: Any, source: int, tag: int) -> Request:
     target = view(out, "out", writable=True)
-    source = _whole(source, "source")
+    source = whole(source, "source")
     if source != ANY_SOURCE:
         _root(source, comm.size, "source")
     tag = _tag(tag, ANY_TAG)

@@ -44,6 +44,16 @@ CASES = [
     ("rank", lambda c: c.recv(x, 10**30), lambda c: c.start.send(np.ones(10**6), ODD), f"source={10**30}"),
     ("grouped", lambda c: group(c, 9), lambda c: c.start.barrier(), "broadcast: root=9"),
     ("message of a group", lambda c: group(c, 9), lambda c: c.start.recv(x.copy(), ODD), "broadcast: root=9"),
+    ("colour", lambda c: c.split(1.5), lambda c: c.start.barrier(), "split: colour=1.5 is no whole number"),
+    ("large colour", lambda c: c.split(2**40), lambda c: c.start.barrier(), f"split: colour={2**40} does not fit"),
+    ("key", lambda c: c.split(0, "1"), lambda c: c.start.barrier(), "split: key='1' is no whole number"),
+    ("label of nodes", lambda c: c.split_by_node(5), lambda c: c.start.barrier(), "split_by_node: label=5 is no str"),
+    ("label", lambda c: c.duplicate(None), lambda c: c.start.barrier(), "duplicate: label=None is no str"),
+    ("plans", lambda c: c.with_plans(5), lambda c: c.start.barrier(), "with_plans: plans is a int"),
+    ("ranks", lambda c: c.subgroup([0, 1.0, 2], 1), lambda c: c.subgroup([0, 1, 2], 1).start.barrier(), "subgroup: ranks[1]=1.0 is no"),
+    ("no ranks", lambda c: c.subgroup(3, 2), lambda c: c.subgroup([0, 1, 2], 2).start.barrier(), "subgroup: ranks=3 is no list"),
+    ("label of ranks", lambda c: c.subgroup([0, 1, 2], 3, b"a"), lambda c: c.subgroup([0, 1, 2], 3).start.barrier(),
+     "subgroup: label=b'a' is no str"),
     ("object", lambda c: object_of(c, True), lambda c: c.start.all_gather(np.asarray(8)), "all_gather_object: "),
 ]
 if torch:

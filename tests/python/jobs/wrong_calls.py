@@ -85,6 +85,17 @@ def exchange_in_place():
 
 refused(bad, ["operations 0 and 1 overlap", "recv(8 x float32", "send(2 x float32"], exchange_in_place)
 refused(fabring.UnsupportedError, ["complex64", "float32"], world.allreduce, np.ones(2, np.complex64))
+for wrong in (0.5, "1", 2**40, -2**31 - 1):
+    refused(bad, [f"colour={wrong!r}"], world.split, wrong)
+    refused(bad, [f"key={wrong!r}"], world.split, 0, wrong)
+    refused(bad, [f"ranks[1]={wrong!r}"], world.subgroup, [r, wrong], 1)
+for wrong in (0.5, "1", 2**40, -1):
+    refused(bad, [f"number={wrong!r}"], world.subgroup, [r], wrong)
+refused(bad, ["ranks is empty"], world.subgroup, [], 1)
+for make in (world.duplicate, world.split_by_node, world.shrink):
+    refused(bad, ["label=3 is no str"], make, 3)
+refused(bad, ["plans is a list", "fabring plan --json"], world.with_plans, ["{}"])
+assert world.split(np.int64(r), np.int8(1), "odd \udc80 name").label == "odd ? name"
 try:
     import ml_dtypes
 

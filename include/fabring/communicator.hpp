@@ -305,8 +305,8 @@ class FABRING_API Engine {
   Traffic traffic() const;
   /// What was chosen at start and why, a line each: transport, interface, nodes, waiting.
   std::vector<std::string> report() const;
-  /// As given; sockets_per_peer is what is used (of several values the largest), and segment_bytes where little scratch
-  /// makes it smaller than usual.
+  /// What the engine was made with: as given, but sockets_per_peer is what is used (of several values the largest), and
+  /// segment_bytes where little scratch makes it smaller than usual.
   const Config& config() const;
 
  private:

@@ -283,7 +283,8 @@ FABRING_C_API fabring_status_code fabring_engine_traffic(const fabring_engine* e
 /* What was chosen at the start and why: transport, interface, nodes, waiting. Lines, with a newline between two. */
 FABRING_C_API fabring_status_code fabring_engine_report(const fabring_engine* engine, char* text, size_t size,
                                                         size_t* needed, fabring_error* error);
-/* As fabring_config_get: what the engine was made with. */
+/* As fabring_config_get, what the engine was made with: as given, but FABRING_SOCKETS_PER_PEER is what is used (of
+ * several values the largest), and FABRING_SEGMENT_BYTES where little scratch makes it smaller than usual. */
 FABRING_C_API fabring_status_code fabring_engine_setting(const fabring_engine* engine, const char* name, char* text,
                                                          size_t size, size_t* needed, fabring_error* error);
 

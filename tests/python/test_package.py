@@ -38,6 +38,10 @@ def test_wrong_calls_are_refused_before_anything_is_sent():
     assert fine(2, "wrong_calls.py").out.count("refusals ok") == 2
 
 
+def test_calls_have_limits_of_their_own():
+    assert fine(2, "timeouts.py").out.count("in time") == 2
+
+
 def test_calls_that_one_rank_gets_wrong_are_told_to_those_who_wait_in_them():
     assert fine(3, "refused.py").out.count("told") == 3
 

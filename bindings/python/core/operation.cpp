@@ -25,9 +25,7 @@ const std::size_t* or_null(const Lengths& lengths) { return lengths.empty() ? nu
 fabring_operation Operation::pointed() const {
   fabring_operation made = value;
   made.counts = or_null(counts);
-  made.offsets = or_null(offsets);
   made.out_counts = or_null(out_counts);
-  made.out_offsets = or_null(out_offsets);
   made.tensors = tensors.empty() ? nullptr : tensors.data();
   made.tensor_count = tensors.size();
   return made;
@@ -38,9 +36,8 @@ void bind_operation(nb::module_& module) {
       .def(
           "__init__",
           [](Operation* made, int collective, std::uintptr_t in, std::uintptr_t out, std::size_t count, int type,
-             int op, int root, int tag, double factor, std::int64_t whole_factor, Lengths counts, Lengths offsets,
-             Lengths out_counts, Lengths out_offsets, std::uintptr_t stream, int memory, int wire_type,
-             const std::vector<Addressed>& tensors) {
+             int op, int root, int tag, double factor, std::int64_t whole_factor, Lengths counts, Lengths out_counts,
+             std::uintptr_t stream, int memory, int wire_type, const std::vector<Addressed>& tensors) {
             new (made) Operation();
             made->value.collective = collective;
             made->value.in = reinterpret_cast<const void*>(in);
@@ -55,18 +52,16 @@ void bind_operation(nb::module_& module) {
             made->value.stream = reinterpret_cast<void*>(stream);
             made->value.memory = memory;
             made->counts = std::move(counts);
-            made->offsets = std::move(offsets);
             made->out_counts = std::move(out_counts);
-            made->out_offsets = std::move(out_offsets);
             made->value.wire_type = wire_type;
             for (const auto& [from, to, elements] : tensors)
               made->tensors.push_back({reinterpret_cast<const void*>(from), reinterpret_cast<void*>(to), elements});
           },
           nb::arg("collective"), nb::arg("input") = 0, nb::arg("output") = 0, nb::arg("count") = 0, nb::arg("type") = 1,
           nb::arg("op") = 0, nb::arg("root") = 0, nb::arg("tag") = 0, nb::arg("factor") = 1.0,
-          nb::arg("whole_factor") = 1, nb::arg("counts") = Lengths(), nb::arg("offsets") = Lengths(),
-          nb::arg("out_counts") = Lengths(), nb::arg("out_offsets") = Lengths(), nb::arg("stream") = 0,
-          nb::arg("memory") = 0, nb::arg("wire_type") = 0, nb::arg("tensors") = std::vector<Addressed>())
+          nb::arg("whole_factor") = 1, nb::arg("counts") = Lengths(), nb::arg("out_counts") = Lengths(),
+          nb::arg("stream") = 0, nb::arg("memory") = 0, nb::arg("wire_type") = 0,
+          nb::arg("tensors") = std::vector<Addressed>())
       .def_prop_rw(
           "timeout_s", [](const Operation& of) { return static_cast<double>(of.value.timeout_ns) / 1e9; },
           [](Operation& of, double seconds) {

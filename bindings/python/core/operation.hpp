@@ -14,7 +14,7 @@ namespace fabring::python {
 
 struct Operation {
   fabring_operation value = FABRING_OPERATION_INIT;
-  std::vector<std::size_t> counts, offsets, out_counts, out_offsets;
+  std::vector<std::size_t> counts, out_counts;
   std::vector<fabring_tensor> tensors;
 
   /// The C structure, pointing at our own vectors: valid while this is neither moved nor changed.

@@ -19,8 +19,8 @@ class Exported: ...
 class Operation:
     def __init__(self, collective: int, input: int = 0, output: int = 0, count: int = 0, type: int = 1, op: int = 0,
                  root: int = 0, tag: int = 0, factor: float = 1.0, whole_factor: int = 1, counts: list[int] = ...,
-                 offsets: list[int] = ..., out_counts: list[int] = ..., out_offsets: list[int] = ..., stream: int = 0,
-                 memory: int = 0, wire_type: int = 0, tensors: list[tuple[int, int, int]] = ...) -> None: ...
+                 out_counts: list[int] = ..., stream: int = 0, memory: int = 0, wire_type: int = 0,
+                 tensors: list[tuple[int, int, int]] = ...) -> None: ...
     timeout_s: float  # 0: FABRING_TIMEOUT; more than ten years count as ten
 
 class Meeting:

@@ -1,7 +1,8 @@
-"""Arguments that are no arrays, checked by name on this rank: whole numbers, texts, and what communicators are made of."""
+"""Arguments that are no arrays, checked by name on this rank: numbers, texts, and what communicators are made of."""
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Sequence
 from typing import Any
@@ -14,6 +15,16 @@ def whole(value: Any, name: str) -> int:
         return operator.index(value)
     except TypeError:
         raise InvalidArgumentError(f"{name}={value!r} is no whole number") from None
+
+
+def seconds(value: float, name: str) -> float:
+    try:
+        number = math.nan if isinstance(value, (str, bytes, bytearray)) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        number = math.nan
+    if not number > 0:
+        raise InvalidArgumentError(f"{name}={value!r} is no number of seconds above 0")
+    return max(number, 1e-9)
 
 
 def utf8(text: str) -> str:

@@ -79,7 +79,8 @@ class Engine:
         return self._core.report().splitlines()
 
     def setting(self, name: str) -> str:
-        """The value in use: setting("FABRING_TIMEOUT")."""
+        """What the engine was made with: setting("FABRING_TIMEOUT"). As given, but FABRING_SOCKETS_PER_PEER is what is used (of
+        several values the largest), and FABRING_SEGMENT_BYTES where little scratch makes it smaller than usual; empty: not set."""
         return self._core.setting(name)
 
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from fabring import _core
-from fabring.arguments import whole
+from fabring.arguments import seconds, whole
 from fabring.arrays import View, empty, several, view
 from fabring.errors import InvalidArgumentError, UnsupportedError
 from fabring.streams import stream_of
@@ -163,11 +163,19 @@ def _needs_rows(source: View, what: str) -> None:
         raise InvalidArgumentError(f"{what} joins rows and this array has no dimension; pass x.reshape(1)")
 
 
+def within(timeout: float | None, make: Callable[..., Request], *arguments: Any) -> Request:
+    """What `make` returns, with this limit."""
+    request = make(*arguments)
+    if timeout is not None:
+        request.operation.timeout_s = seconds(timeout, "timeout")
+    return request
+
+
 # ---- the collectives ---------------------------------------------------------------------------------------------------
 
 
 def allreduce(comm: _core.Communicator, x: Any, out: Any, op: str, factor: float | None,
-              wire_type: str | None = None) -> Request:
+              wire_type: str | None) -> Request:
     source = view(x, "x", writable=False)
     out, target = _output(out, source.shape, source)
     made = _operation("allreduce", source, target, source.elements, wire_type=_wire(wire_type, source.type),
@@ -196,12 +204,14 @@ def grouped_allreduce(comm: _core.Communicator, xs: Sequence[Any], outs: Sequenc
     return Request(made, tuple(arrays), [out for out, _ in pairs])
 
 
-def reduce(comm: _core.Communicator, x: Any, out: Any, op: str, factor: float | None, root: int) -> Request:
+def reduce(comm: _core.Communicator, x: Any, out: Any, op: str, factor: float | None, root: int,
+           wire_type: str | None) -> Request:
     source = view(x, "x", writable=False)
     target = None
     if comm.rank == _root(root, comm.size):
         out, target = _output(out, source.shape, source)
-    made = _operation("reduce", source, target, source.elements, root=root, **_reduction(source.type, op, factor))
+    made = _operation("reduce", source, target, source.elements, root=root, wire_type=_wire(wire_type, source.type),
+                      **_reduction(source.type, op, factor))
     return Request(made, (source, target), out if target else None)
 
 
@@ -225,10 +235,10 @@ def all_gather(comm: _core.Communicator, x: Any, out: Any, counts: Sequence[int]
 
 
 def reduce_scatter(comm: _core.Communicator, x: Any, out: Any, op: str, factor: float | None,
-                   counts: Sequence[int] | None) -> Request:
+                   counts: Sequence[int] | None, wire_type: str | None) -> Request:
     source = view(x, "x", writable=False)
     each = _row_elements(source.shape)
-    more = _reduction(source.type, op, factor)
+    more = {"wire_type": _wire(wire_type, source.type), **_reduction(source.type, op, factor)}
     if counts is None:
         rows = _rows(source, comm.size, "reduce_scatter")
         out, target = _output(out, (rows, *source.shape[1:]), source)

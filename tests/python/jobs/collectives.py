@@ -54,6 +54,11 @@ def reductions():
     same(world.allreduce(fine, wire_type="bfloat16"), np.full(5000, n if n > 1 else fine[0], np.float32))
     same(world.grouped_allreduce([fine, fine[:3]], wire_type="bf16")[1], np.full(3, n if n > 1 else fine[0], np.float32))
     np.testing.assert_allclose(world.allreduce(fine, wire_type="off"), fine * n, rtol=1e-6)
+    rounded = np.full(5000, n if n > 1 else fine[0], np.float32)
+    same(world.reduce(fine, wire_type="bfloat16"), rounded) if r == 0 else world.reduce(fine, wire_type="bfloat16")
+    same(world.reduce_scatter(np.tile(fine, n), wire_type="bfloat16"), rounded)
+    same(world.reduce_scatter(np.tile(fine, n), counts=[5000] * n, wire_type="bf16"), rounded)
+    np.testing.assert_allclose(world.reduce_scatter(np.tile(fine, n), wire_type="off"), fine * n, rtol=1e-6)
     flags = np.array([r == 0, True, False])
     same(world.allreduce(flags, op="logical_and"), np.array([n == 1, True, False]))
     for root in range(n):

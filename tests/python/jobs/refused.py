@@ -38,6 +38,7 @@ def moved(comm):
 CASES = [
     ("counts", lambda c: c.all_gather(x, counts=[6, 5, 6]), lambda c: c.start.all_gather(x, counts=[6] * n), "counts says 5"),
     ("root", lambda c: c.start.broadcast(x, root=3), lambda c: c.start.broadcast(x.copy(), root=ODD), "root=3"),
+    ("timeout", lambda c: c.barrier(timeout=0), lambda c: c.start.barrier(), "barrier: timeout=0 is no"),
     ("op", lambda c: c.prepare.allreduce(x, op="suum"), lambda c: c.start.allreduce(x), "'suum'"),
     ("array", lambda c: c.allreduce([1, 2]), lambda c: c.start.allreduce(x), "asarray"),
     ("tag", lambda c: c.send(x, 0, tag=-3), lambda c: c.start.recv(x.copy(), ODD, tag=3), "tag=-3"),

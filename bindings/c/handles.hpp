@@ -56,7 +56,7 @@ struct fabring_prepared : fabring::c_api::Handle<fabring::Prepared, fabring::c_a
 
 namespace fabring::c_api {
 
-/// "the argument 'comm' is not such a handle ..."
+/// "the argument 'comm' is a handle of another kind, or one that was freed"
 Status wrong_handle(const char* name);
 
 template <class H>

@@ -45,9 +45,9 @@ constexpr bool has_known_size(std::size_t size) {
   return size >= least_size<Struct> && size <= most_size && size % alignof(Struct) == 0;
 }
 
-/// "fabring_operation: struct_size is 3, not 56 or more; initialise it with FABRING_OPERATION_INIT"
+/// "the struct_size of a fabring_operation is 3, but 56 to 16384 in steps of 8 are possible; initialise it with ..."
 Status bad_size(const char* name, std::size_t size, std::size_t least, const char* initialiser);
-/// "fabring_operation: ... was set by a newer program; ..."
+/// "a fabring_operation has something at byte 216, which this version of Fabring (0.1.0) does not know; ..."
 Status unknown_fields(const char* name, std::size_t at);
 
 /// Takes what a caller of any version has given: what an older one does not know keeps its default; what a newer one

@@ -5,37 +5,33 @@
 
 #include <nanobind/nanobind.h>
 
-#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <shared_mutex>
+#include <utility>
 
+#include "bindings/fork_origin.hpp"
 #include "bindings/python/core/failure.hpp"
 #include "fabring/fabring.h"
 
 namespace fabring::python {
 
-/// How many forks lie between the process that loaded the module and this one.
-std::uint64_t fork_generation();
-/// Counts forks from now on. Called once, when the module is loaded.
-void watch_forks();
-
 template <class T, fabring_status_code (*free_it)(T*)>
 class Handle {
  public:
-  explicit Handle(T* handle) : handle_(handle), generation_(fork_generation()) {}
-  Handle(Handle&& other) noexcept : handle_(other.handle_), generation_(other.generation_) { other.handle_ = nullptr; }
+  explicit Handle(T* handle) : handle_(handle) {}
+  Handle(Handle&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)), origin_(other.origin_) {}
   Handle(const Handle&) = delete;
   Handle& operator=(const Handle&) = delete;
   ~Handle() { release(); }
 
   /// The handle for a call; raises in a child of fork() and after release().
   T* use() const {
-    if (generation_ != fork_generation()) raise_forked();
+    if (!origin_.is_here()) raise_forked();
     if (handle_ == nullptr) raise_released();
     return handle_;
   }
-  bool usable() const { return handle_ != nullptr && generation_ == fork_generation(); }
+  bool usable() const { return handle_ != nullptr && origin_.is_here(); }
 
   /// Frees it. May wait (an engine leaves its job), so the interpreter goes on meanwhile.
   void release() {
@@ -48,14 +44,13 @@ class Handle {
  protected:
   /// The handle, for who frees it; null if there is nothing to free.
   T* take() {
-    T* handle = handle_;
-    handle_ = nullptr;
-    return generation_ == fork_generation() ? handle : nullptr;
+    T* handle = std::exchange(handle_, nullptr);
+    return origin_.is_here() ? handle : nullptr;
   }
 
  private:
   T* handle_;
-  std::uint64_t generation_;
+  bindings::ForkOrigin origin_;
 };
 
 /// Of an engine, which calls may still use that let other threads of the interpreter run: these may release it.

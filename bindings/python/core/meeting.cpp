@@ -5,6 +5,8 @@
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
+#include "bindings/fork_origin.hpp"
+
 namespace nb = nanobind;
 
 namespace fabring::python {
@@ -43,13 +45,13 @@ struct Meeting::Shared {
   Shared(const Shared&) = delete;
   Shared& operator=(const Shared&) = delete;
   ~Shared() {
-    if (engine != nullptr && generation == fork_generation()) (void)fabring_engine_destroy(engine);
+    if (engine != nullptr && origin.is_here()) (void)fabring_engine_destroy(engine);
   }
   ConfigHandle config;
   fabring_engine* engine = nullptr;
   fabring_status_code code = FABRING_STATUS_OK;
   fabring_error error = FABRING_ERROR_INIT;
-  std::uint64_t generation = fork_generation();
+  bindings::ForkOrigin origin;
 };
 
 Meeting::Meeting(bool from_environment, const Settings& settings)
@@ -62,14 +64,14 @@ void Meeting::forget() {
   if (!left) return;
   nb::gil_scoped_release others_run;  // leaving a job waits for the others
   // Not by the thread, should it still hold it: whoever meets anew after this finds the job left.
-  if (left->generation == fork_generation() && aside_ && aside_->over())
+  if (left->origin.is_here() && aside_ && aside_->over())
     (void)fabring_engine_destroy(std::exchange(left->engine, nullptr));
   left.reset();
 }
 
 std::unique_ptr<EngineHandle> Meeting::engine() {
   if (!shared_) raise_released();
-  if (shared_->generation != fork_generation()) raise_forked();
+  if (!shared_->origin.is_here()) raise_forked();
   if (!aside_)
     aside_.emplace([shared = shared_] {
       shared->code = fabring_engine_create(shared->config.get(), &shared->engine, &shared->error);
@@ -80,13 +82,11 @@ std::unique_ptr<EngineHandle> Meeting::engine() {
 }
 
 bool Meeting::spent() const {
-  if (!shared_ || shared_->generation != fork_generation()) return true;
+  if (!shared_ || !shared_->origin.is_here()) return true;
   return aside_ && aside_->over() && (shared_->engine == nullptr || job_is_over(shared_->engine));
 }
 
-bool Meeting::under_way() const {
-  return shared_ && shared_->generation == fork_generation() && aside_ && !aside_->over();
-}
+bool Meeting::under_way() const { return shared_ && shared_->origin.is_here() && aside_ && !aside_->over(); }
 
 void bind_meeting(nb::module_& module) {
   nb::class_<Meeting>(module, "Meeting")

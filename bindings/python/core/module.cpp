@@ -5,7 +5,6 @@
 
 #include "bindings/python/core/communicator.hpp"
 #include "bindings/python/core/engine.hpp"
-#include "bindings/python/core/handle.hpp"
 #include "bindings/python/core/meeting.hpp"
 #include "bindings/python/core/memory.hpp"
 #include "bindings/python/core/operation.hpp"
@@ -26,7 +25,6 @@ const char* library_file() {
 NB_MODULE(_core, module) {
   namespace python = fabring::python;
   nanobind::set_leak_warnings(false);  // a thread or a global may hold a communicator when Python ends
-  python::watch_forks();
   module.attr("version") = fabring_version();
   module.attr("built_with") = FABRING_VERSION;
   module.attr("library_file") = library_file();

@@ -97,7 +97,7 @@ SharedEngine::Joined SharedEngine::create(const StoreKeys& keys, int rank, int s
 
 SharedEngine::~SharedEngine() {
   tensor_memory_->close();
-  if (origin_.is_this_process()) fabring_engine_destroy(handle_);
+  if (origin_.is_here()) fabring_engine_destroy(handle_);
 }
 
 std::shared_ptr<SharedEngine> SharedEngine::find(const std::string& token) {

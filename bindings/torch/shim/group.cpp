@@ -151,7 +151,7 @@ Group::Group(GroupRequest request, std::shared_ptr<SharedEngine> engine, fabring
 }
 
 Group::~Group() {
-  if (!origin_.is_this_process()) return;
+  if (!origin_.is_here()) return;
   {
     const std::lock_guard lock(living_groups().mutex);
     living_groups().groups.erase(this);

@@ -6,13 +6,11 @@
 namespace fabring_torch {
 namespace {
 
-std::atomic<std::uint32_t> forks_so_far{0};
 std::atomic<int> groups_now{0};
 std::atomic<bool> groups_before_fork{false};
 
 const bool watching_forks = [] {
   pthread_atfork(nullptr, nullptr, [] {
-    ++forks_so_far;
     if (groups_now.exchange(0) > 0) groups_before_fork = true;
   });
   return true;
@@ -27,16 +25,14 @@ const bool watching_forks = [] {
 
 }  // namespace
 
-std::uint32_t forks() { return forks_so_far.load(std::memory_order_relaxed); }
-
 void Origin::check() const {
-  if (!is_this_process()) refuse();
+  if (!is_here()) refuse();
 }
 
 OpenGroup::OpenGroup() { ++groups_now; }
 
 OpenGroup::~OpenGroup() {
-  if (origin_.is_this_process()) --groups_now;
+  if (origin_.is_here()) --groups_now;
 }
 
 void OpenGroup::check_none_before_fork() {

@@ -3,23 +3,17 @@
 // was made before the fork is of no use there, what it makes itself is.
 
 #include <atomic>
-#include <cstdint>
 #include <memory>
+
+#include "bindings/fork_origin.hpp"
 
 namespace fabring_torch {
 
-/// How many forks lie between this process and the one that loaded the module.
-std::uint32_t forks();
-
 /// Where an object was made.
-class Origin {
+class Origin : public fabring::bindings::ForkOrigin {
  public:
-  bool is_this_process() const { return forks_ == forks(); }
-  /// Throws if it is not.
+  /// Throws if it is not this process.
   void check() const;
-
- private:
-  const std::uint32_t forks_ = forks();
 };
 
 /// Held by a process group from its beginning to its shutdown(), so that a child of fork() knows whether its parent had
@@ -48,7 +42,7 @@ T& of_process() {
   };
   static std::atomic<Made*> last{nullptr};
   Made* found = last.load(std::memory_order_acquire);
-  if (found != nullptr && found->origin.is_this_process()) return found->value;
+  if (found != nullptr && found->origin.is_here()) return found->value;
   auto made = std::make_unique<Made>();
   if (!last.compare_exchange_strong(found, made.get(), std::memory_order_acq_rel)) return found->value;
   return made.release()->value;

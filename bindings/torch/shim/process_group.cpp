@@ -100,7 +100,7 @@ void ProcessGroup::tell_refused(const c10::Error& thrown, const fabring_operatio
   const bool for_arguments = (dynamic_cast<const c10::ValueError*>(&thrown) != nullptr ||
                               dynamic_cast<const c10::TypeError*>(&thrown) != nullptr) &&
                              dynamic_cast<const RefusedByEngine*>(&thrown) == nullptr;
-  if (!for_arguments || !origin_.is_this_process()) return;
+  if (!for_arguments || !origin_.is_here()) return;
   std::shared_ptr<Group> group;
   {
     const std::lock_guard lock(mutex_);
@@ -198,7 +198,7 @@ void ProcessGroup::abort() {
 }
 
 void ProcessGroup::shutdown() {
-  if (!origin_.is_this_process()) return;  // it is the parent's to end
+  if (!origin_.is_here()) return;  // it is the parent's to end
   Membership last;
   const std::lock_guard lock(mutex_);
   last = std::exchange(membership_, {});

@@ -45,6 +45,8 @@ class ProcessGroup final : public c10d::Backend {
   WorkPointer allreduce_sparse(Tensors& tensors, const c10d::AllreduceOptions& options) override;
   WorkPointer allreduce_coalesced(Tensors& tensors, const c10d::AllreduceCoalescedOptions& options) override;
   WorkPointer reduce(Tensors& tensors, const c10d::ReduceOptions& options) override;
+
+  // gathering.cpp
   WorkPointer allgather(TensorLists& outputs, Tensors& inputs, const c10d::AllgatherOptions& options) override;
   WorkPointer _allgather_base(at::Tensor& output, at::Tensor& input, const c10d::AllgatherOptions& options) override;
   WorkPointer allgather_coalesced(TensorLists& outputs, Tensors& inputs,
@@ -52,6 +54,8 @@ class ProcessGroup final : public c10d::Backend {
   WorkPointer allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs,
                                               const c10d::AllgatherOptions& options) override;
   WorkPointer gather(TensorLists& outputs, Tensors& inputs, const c10d::GatherOptions& options) override;
+
+  // scattering.cpp
   WorkPointer scatter(Tensors& outputs, TensorLists& inputs, const c10d::ScatterOptions& options) override;
   WorkPointer reduce_scatter(Tensors& outputs, TensorLists& inputs, const c10d::ReduceScatterOptions& options) override;
   WorkPointer _reduce_scatter_base(at::Tensor& output, at::Tensor& input,

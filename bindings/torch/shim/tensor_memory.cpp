@@ -16,7 +16,7 @@ at::Tensor TensorMemory::tensor(fabring_engine* engine, std::int64_t size, const
   if (memory == nullptr) return at::empty({size}, options);
   // Of a child of fork() it is the parent's, as the lock may be.
   const auto give = [kept = shared_from_this(), bytes](void* given) {
-    if (kept->origin_.is_this_process()) kept->give_back(given, bytes);
+    if (kept->origin_.is_here()) kept->give_back(given, bytes);
   };
   return at::from_blob(memory, {size}, give, options);
 }
@@ -64,7 +64,7 @@ void TensorMemory::free_kept() {
 }
 
 void TensorMemory::close() {
-  if (!origin_.is_this_process()) return;
+  if (!origin_.is_here()) return;
   {
     const std::lock_guard lock(mutex_);
     closed_ = true;

@@ -153,7 +153,7 @@ Work::Work(Membership membership, Task task)
 }
 
 Work::~Work() {
-  if (!origin_.is_this_process()) return;
+  if (!origin_.is_here()) return;
   for (fabring_work* handle : handles_) fabring_work_free(handle);
 }
 

@@ -70,7 +70,8 @@ class FABRING_API Work {
   std::shared_ptr<Execution> execution_;
 };
 
-/// An operation that is ready to be started any number of times. Cheap to copy.
+/// An operation that is ready to be started any number of times. Cheap to copy. One that Communicator::prepare() did
+/// not make is of none: its calls are `aborted`.
 class FABRING_API Prepared {
  public:
   Prepared() = default;
@@ -115,7 +116,9 @@ struct Traffic {
   std::uint64_t messages_sent = 0;
 };
 
-/// A group of ranks that work together. Cheap to copy; all copies mean the same communicator.
+/// A group of ranks that work together. Cheap to copy; all copies mean the same communicator. An empty one, which was
+/// default-constructed or comes of a split by a negative colour, has size() 0 and rank() -1, and its calls are
+/// `aborted`, as those of one whose engine is gone.
 class FABRING_API Communicator {
  public:
   Communicator() = default;
@@ -211,13 +214,15 @@ class FABRING_API Communicator {
   /// before, on every rank, which takes its time for many ranks. Every rank must call, with the same text. What is made
   /// of the new communicator by split, duplicate or shrink is without plans. Errors: invalid_argument with the step
   /// that is wrong, or for another number of ranks; unsupported; mismatch if ranks have different texts, naming two.
-  /// Then this communicator is as usable as before.
+  /// Then this communicator is as usable as before. Others: as split().
   Result<Communicator> with_plans(std::string_view text, std::string label = {});
 
   /// These ranks of this communicator, each once and the caller's among them, as one of their own, in this order. Only
   /// they call it; nothing is sent and nobody is waited for. All of them give the same `number`, below 2^31, that none
   /// of them has given to a subgroup of this engine before, also to one that is gone (a counter will do): it is
-  /// refused. Groups without a common rank may have the same one.
+  /// refused. Groups without a common rank may have the same one. Errors: invalid_argument (a list without this rank,
+  /// with one that there is not, or with one twice; a number that is none, or was given); aborted once the engine is
+  /// gone.
   Result<Communicator> subgroup(std::span<const Rank> ranks, std::uint32_t number, std::string label = {});
 
   /// Those of its ranks that are left, in the same order, as one of their own: all but those that were lost or have
@@ -294,7 +299,8 @@ class FABRING_API Engine {
   /// messages that have begun to come. Says goodbye and waits, bounded, until the others have too. Called by the
   /// destructor; calling it oneself gives the Status. Errors: timeout (names the ranks that had not left by then),
   /// mismatch (ranks called different things, and no call here has said so). This rank has left in any case; a second
-  /// call does nothing and is a success, and returns no sooner than the first. How operations ended is told by their own Status only.
+  /// call does nothing and is a success, and returns no sooner than the first. How operations ended is told by their
+  /// own Status only.
   Status leave();
 
   /// Memory that the ranks of this host read and write directly (memory.hpp); ordinary memory where they share none.

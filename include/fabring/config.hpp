@@ -32,7 +32,6 @@ struct Config {
   std::string job_id;       ///< FABRING_JOB_ID: ranks of other jobs are turned away
   std::string host_id;      ///< FABRING_HOST_ID: splits a host into several nodes
   std::string secret_file;  ///< FABRING_SECRET_FILE: shared secret; connections prove it (HMAC-SHA256, README "Trust")
-  std::string launcher;     ///< who told us: "fabring", "torchrun", ...; for messages
 
   // Which way.
   std::string interface;           ///< FABRING_INTERFACE: "eth0,eth1" or "^docker0"; empty: chosen

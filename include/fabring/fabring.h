@@ -517,13 +517,14 @@ FABRING_C_API fabring_status_code fabring_comm_duplicate(fabring_comm* comm, con
 /* The same ranks once more, whose operations are run by the plans in `text`, of `size` bytes, where these fit: what
  * `fabring plan --json` writes, changed or made by anybody. They are proved before. Every rank must call, with the same
  * text. Errors: invalid_argument with the step that is wrong, or for another number of ranks; unsupported; mismatch if
- * ranks have different texts. `label` is optional. See docs/algorithms.md. */
+ * ranks have different texts; others as of fabring_comm_split. `label` is optional. See docs/algorithms.md. */
 FABRING_C_API fabring_status_code fabring_comm_with_plans(fabring_comm* comm, const char* text, size_t size,
                                                           const char* label, fabring_comm** made, fabring_error* error);
 /* These `count` ranks of this communicator, each once and the caller's among them, as one of their own, in this order.
  * Only they call it; nothing is sent. All of them give the same `number`, below 2^31, that none of them has given to a
  * subgroup of this engine before, also to one that is gone (a counter will do): it is refused. Groups without a common
- * rank may have the same one. `label` is optional. */
+ * rank may have the same one. `label` is optional. Errors: invalid_argument (a list without this rank, with one that
+ * there is not, or with one twice; a number that is none, or was given); aborted once the engine is gone. */
 FABRING_C_API fabring_status_code fabring_comm_subgroup(fabring_comm* comm, const int32_t* ranks, size_t count,
                                                         uint32_t number, const char* label, fabring_comm** made,
                                                         fabring_error* error);

@@ -65,7 +65,6 @@ Result<ResolvedConfig> resolve_config(const Environment& environment, const Laun
   config.master_port = launch.master_port;
   config.master_port_shared = launch.master_port_shared;
   config.job_id = launch.job_id;
-  config.launcher = launch.launcher;
   return resolved;
 }
 

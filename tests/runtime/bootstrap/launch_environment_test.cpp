@@ -317,7 +317,6 @@ TEST(ResolveConfig, SaysWhereEachValueCameFrom) {
   ASSERT_TRUE(resolved->launch.ok());
   EXPECT_EQ(resolved->config.rank, 3);
   EXPECT_EQ(resolved->config.master_addr, "h");
-  EXPECT_EQ(resolved->config.launcher, "torchrun");
   EXPECT_EQ(resolved->sources["FABRING_RANK"], "torchrun RANK");
   EXPECT_EQ(resolved->sources["FABRING_TIMEOUT"], "environment FABRING_TIMEOUT");
   EXPECT_EQ(resolved->sources["FABRING_MASTER_ADDR"], "environment FABRING_MASTER_ADDR");

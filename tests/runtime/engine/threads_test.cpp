@@ -371,11 +371,18 @@ TEST(Communicator, that_is_empty_answers_with_errors) {
   EXPECT_EQ(none.size(), 0);
   EXPECT_EQ(none.rank(), -1);
   EXPECT_EQ(none.barrier().code(), ErrorCode::aborted);
-  EXPECT_FALSE(none.split(0, 0).has_value());
-  EXPECT_FALSE(none.health().ok());
+  EXPECT_EQ(none.split(0, 0).error().code(), ErrorCode::aborted);
+  EXPECT_EQ(none.subgroup({}, 1).error().code(), ErrorCode::aborted);
+  EXPECT_EQ(none.prepare(Operation::barrier()).error().code(), ErrorCode::aborted);
+  EXPECT_EQ(none.explain(Operation::barrier()).status.code(), ErrorCode::aborted);
+  EXPECT_EQ(none.health().code(), ErrorCode::aborted);
   none.abort("nothing");
   EXPECT_EQ(none.allreduce_async(nullptr, nullptr, 0, DataType::float32, ReduceOp::sum).wait().code(),
             ErrorCode::aborted);
+  Prepared unprepared;
+  EXPECT_EQ(unprepared.run().code(), ErrorCode::aborted);
+  EXPECT_EQ(unprepared.start().wait().code(), ErrorCode::aborted);
+  EXPECT_EQ(unprepared.start_on(nullptr).wait().code(), ErrorCode::aborted);
   EXPECT_TRUE(Work().done());
 }
 

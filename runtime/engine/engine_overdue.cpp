@@ -32,7 +32,20 @@ std::string waits_for(const Execution& execution, const char* otherwise) {
 }
 
 // Nobody is who waits. A program may let all receive first; collectives do not.
-const char* who_is_at_fault_in_circle(const Execution& execution) {
+const char* who_is_at_fault(WaitCircle circle, const Execution& execution) {
+  switch (circle) {
+    case WaitCircle::none:
+      return "who does not wait itself has not called it, or is stuck";
+    case WaitCircle::sends:
+      return "they wait for each other: each sends before any of them receives; let one of them receive first, or "
+             "begin send and recv together (in a group, or without waiting)";
+    case WaitCircle::different_calls:
+      return "they wait for each other in different calls: all ranks have to make calls on several communicators, and "
+             "messages beside collectives, in one order (fabring doctor hang says who waits in what); if they do, what "
+             "one of them sent has not arrived (fabring doctor net)";
+    case WaitCircle::one_call:
+      break;
+  }
   return is_message(execution.call().collective)
              ? "they wait for each other: either each is to be sent something first, or what one of them sent has not "
                "arrived (fabring doctor net; a firewall that forgets idle connections)"
@@ -200,15 +213,13 @@ void EngineCore::give_up(CommunicatorCore& communicator, const Execution& execut
   const std::string beside = names.empty() ? "" : not_run(waiting);
   if (names.empty()) names.push_back(waits_for(waiting, "nobody known"));
   const Watchdog::Limit limit = execution.watchdog().limit(time_for_any_);
-  const bool in_circle = wait_in_circle(
-      parts_.self, waited_for, [this](Rank rank) { return is_silent(rank) ? std::string() : activity_of(rank); });
+  const WaitCircle circle =
+      wait_circle(parts_.self, wait_note(title(waiting), communicator.label, {}, ""), waited_for,
+                  [this](Rank rank) { return is_silent(rank) ? std::string() : activity_of(rank); });
   report({ErrorCode::timeout, culprit, parts_.self, communicator.global_id(),
           fmt::format("{} gave up after {} ({}) in {} on '{}'{}, waiting for {}{}; {}{}", who(parts_.self),
                       duration_text(limit.time), limit.setting, title(execution), communicator.label, behind,
-                      fmt::format("{}", fmt::join(names, ", ")), beside,
-                      in_circle ? who_is_at_fault_in_circle(waiting)
-                                : "who does not wait itself has not called it, or "
-                                  "is stuck",
+                      fmt::format("{}", fmt::join(names, ", ")), beside, who_is_at_fault(circle, waiting),
                       unread(communicator, waiting))});
 }
 

@@ -12,6 +12,17 @@ namespace {
 constexpr std::size_t most_note_bytes = 120;
 constexpr std::string_view before_names = " s for ";
 constexpr std::string_view before_number = "rank ";
+constexpr std::string_view before_label = " on '", before_time = "' has waited ";
+
+// Where a note says that its rank waits: " on 'label'". No operation has such a text in its name; a label may.
+std::string_view place_in(std::string_view note) {
+  const std::string_view named = note.substr(0, note.rfind(before_time));
+  const auto label = named.find(before_label);
+  return label == std::string_view::npos ? std::string_view() : named.substr(label);
+}
+
+bool is_send(std::string_view note) { return note.starts_with("send("); }
+bool is_of_message(std::string_view note) { return is_send(note) || note.starts_with("recv("); }
 
 }  // namespace
 
@@ -37,16 +48,22 @@ std::optional<std::vector<Rank>> named_in_wait_note(std::string_view note) {
   return ranks;
 }
 
-bool wait_in_circle(Rank self, std::span<const Rank> ranks, const std::function<std::string(Rank)>& note_of) {
+WaitCircle wait_circle(Rank self, std::string_view own_note, std::span<const Rank> ranks,
+                       const std::function<std::string(Rank)>& note_of) {
   std::vector<Rank> reached(ranks.begin(), ranks.end());
+  bool one_call = true, sends = is_send(own_note);
   for (std::size_t i = 0; i < reached.size(); ++i) {
     if (reached[i] == self) continue;
-    const auto named = named_in_wait_note(note_of(reached[i]));
-    if (!named) return false;
+    const std::string note = note_of(reached[i]);
+    const auto named = named_in_wait_note(note);
+    if (!named) return WaitCircle::none;
+    one_call = one_call && place_in(note) == place_in(own_note) && is_of_message(note) == is_of_message(own_note);
+    sends = sends && is_send(note);
     for (const Rank next : *named)
       if (std::ranges::find(reached, next) == reached.end()) reached.push_back(next);
   }
-  return !reached.empty();
+  if (reached.empty()) return WaitCircle::none;
+  return sends ? WaitCircle::sends : one_call ? WaitCircle::one_call : WaitCircle::different_calls;
 }
 
 }  // namespace fabring

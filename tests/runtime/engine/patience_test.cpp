@@ -105,6 +105,33 @@ TEST(Overdue, operation_that_all_wait_in_for_each_other_is_nobodys_fault) {
   }
 }
 
+// The network is whole: the program makes its calls in another order on one of the ranks.
+TEST(Overdue, operations_in_opposite_order_are_not_blamed_on_the_network) {
+  SimWorld world({.ranks = 2});
+  const int other = world.group({0, 1});
+  const SimOperations calls{world.call(0, {.count = 3000, .timeout = 6s}),
+                            world.call(1, {.count = 3000, .timeout = 6s}, other)};
+  ASSERT_TRUE(world.run_until([&] { return calls.front()->done(); }, 12s));
+  EXPECT_EQ(calls.front()->status().code(), ErrorCode::timeout);
+  EXPECT_EQ(calls.front()->status().context().rank, -1);
+  EXPECT_THAT(calls.front()->status().message(),
+              AllOf(HasSubstr("; they wait for each other in different calls: all ranks have to make calls on several "
+                              "communicators"),
+                    Not(HasSubstr("look at the network"))));
+}
+
+TEST(Overdue, sends_to_each_other_are_told_to_let_one_receive_first) {
+  SimWorld world({.ranks = 2});
+  SimOperations calls;
+  for (const Rank rank : {0, 1})
+    calls.push_back(world.call(
+        rank, {.count = 3000000, .collective = Collective::send, .root = 1 - rank, .tag = 0, .timeout = 6s}));
+  ASSERT_TRUE(world.run_until([&] { return calls.front()->done(); }, 12s));
+  EXPECT_THAT(calls.front()->status().message(),
+              AllOf(HasSubstr("; they wait for each other: each sends before any of them receives"),
+                    Not(HasSubstr("has not arrived"))));
+}
+
 // As start-up does, where the setting is another.
 TEST(Overdue, operation_names_the_setting_that_ended_it) {
   SimWorld world({.ranks = 2});

@@ -14,12 +14,19 @@ using testing::Optional;
 struct Notes {
   std::map<Rank, std::string> of;
 
-  void wait(Rank rank, const std::string& whom) { of[rank] = wait_note("allreduce #7", "world", 12s, whom); }
-  bool in_circle(std::initializer_list<Rank> ranks, Rank self = 0) const {
-    return wait_in_circle(self, std::span(ranks.begin(), ranks.size()), [this](Rank rank) {
-      const auto found = of.find(rank);
-      return found == of.end() ? std::string() : found->second;
-    });
+  void wait(Rank rank, const std::string& whom, std::string_view operation = "allreduce #7",
+            std::string_view label = "world") {
+    of[rank] = wait_note(operation, label, 12s, whom);
+  }
+  WaitCircle circle(std::string_view operation, std::string_view label, std::initializer_list<Rank> ranks) const {
+    return wait_circle(0, wait_note(operation, label, 0s, ""), std::span(ranks.begin(), ranks.size()),
+                       [this](Rank rank) {
+                         const auto found = of.find(rank);
+                         return found == of.end() ? std::string() : found->second;
+                       });
+  }
+  bool in_circle(std::initializer_list<Rank> ranks) const {
+    return circle("allreduce #7", "world", ranks) != WaitCircle::none;
   }
 };
 
@@ -51,6 +58,24 @@ TEST(WaitCircle, IsOneWhereAllWaitWhoeverForWhom) {
   EXPECT_TRUE(notes.in_circle({1, 2}));
   notes.wait(1, "rank 2 (host c)");
   EXPECT_TRUE(notes.in_circle({2})) << "it is no part of the circle, and waits for it";
+}
+
+TEST(WaitCircle, SaysWhetherAllWaitInOneCall) {
+  Notes notes;
+  notes.wait(1, "rank 0 (host a)", "allreduce #8");
+  EXPECT_EQ(notes.circle("allreduce #7", "world", {1}), WaitCircle::one_call) << "one of them is further";
+  EXPECT_EQ(notes.circle("allreduce #7", "world.2", {1}), WaitCircle::different_calls);
+  EXPECT_EQ(notes.circle("recv(4 x int8, from 1, tag 0)", "world", {1}), WaitCircle::different_calls);
+  notes.wait(1, "rank 0 (host a)", "allreduce #7", "a' on 'world' has waited ");
+  EXPECT_EQ(notes.circle("allreduce #7", "world", {1}), WaitCircle::different_calls);
+  EXPECT_EQ(notes.circle("allreduce #7", "a' on 'world' has waited ", {1}), WaitCircle::one_call);
+  notes.wait(1, "rank 0 (host a)", "send(4 x int8, to 0, tag 1)");
+  EXPECT_EQ(notes.circle("send(4 x int8, to 1, tag 0)", "world", {1}), WaitCircle::sends);
+  EXPECT_EQ(notes.circle("send(4 x int8, to 1, tag 0)", "other", {1}), WaitCircle::sends);
+  EXPECT_EQ(notes.circle("recv(4 x int8, from 1, tag 0)", "world", {1}), WaitCircle::one_call);
+  notes.wait(1, "rank 2 (host c)", "send(4 x int8, to 0, tag 1)");
+  notes.wait(2, "rank 0 (host a)", "recv(4 x int8, from 0, tag 1)");
+  EXPECT_EQ(notes.circle("send(4 x int8, to 1, tag 0)", "world", {1}), WaitCircle::one_call);
 }
 
 TEST(WaitCircle, IsNoneWhereSomebodyDoesNotWaitOrCannotBeHeard) {

@@ -60,10 +60,11 @@ class Maker {
                                 static_cast<int>(from.collective), collective_count - 1),
                     own_fault(communicator_, {}));
     call_.collective = from.collective;
-    call_.type = from.collective == Collective::barrier ? DataType::uint8 : from.type;
-    if (static_cast<int>(call_.type) >= data_type_count)
-      return no_such(name(from.collective), "data type", static_cast<int>(call_.type), data_type_count);
+    const DataType type = from.collective == Collective::barrier ? DataType::uint8 : from.type;
+    if (static_cast<int>(type) >= data_type_count)
+      return no_such(name(from.collective), "data type", static_cast<int>(type), data_type_count);
     call_.count = from.count;
+    call_.type = type;
     call_.op = from.reduction.op();
     call_.root = from.root;
     call_.tag = from.tag;

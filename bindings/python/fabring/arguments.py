@@ -59,7 +59,7 @@ def number_of(subgroup: int) -> int:
 def members_of(ranks: Sequence[int], label: str) -> tuple[list[int], str]:
     """What a subgroup is made of; which ranks there are is the library's to say."""
     try:
-        members = [_of_32_bits(rank, f"ranks[{i}]") for i, rank in enumerate(ranks)]
+        members = [_of_32_bits(rank, f"ranks[{i}]", "is no rank") for i, rank in enumerate(ranks)]
     except TypeError:
         raise InvalidArgumentError(f"ranks={ranks!r} is no list of ranks") from None
     if not members:
@@ -67,8 +67,8 @@ def members_of(ranks: Sequence[int], label: str) -> tuple[list[int], str]:
     return members, label_of(label)
 
 
-def _of_32_bits(value: Any, name: str) -> int:
+def _of_32_bits(value: Any, name: str, otherwise: str = "does not fit into 32 bits") -> int:
     number = whole(value, name)
     if not -(2**31) <= number < 2**31:
-        raise InvalidArgumentError(f"{name}={number} does not fit into 32 bits")
+        raise InvalidArgumentError(f"{name}={number} {otherwise}")
     return number

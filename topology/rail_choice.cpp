@@ -18,6 +18,23 @@ std::string first_line(const std::filesystem::path& file) {
 
 std::string place(const InterfaceAddress& address) { return address.interface + " " + address.address; }
 
+const InterfaceFacts& known(const std::map<std::string, InterfaceFacts>& facts, const std::string& interface) {
+  static const InterfaceFacts nothing;
+  const auto at = facts.find(interface);
+  return at == facts.end() ? nothing : at->second;
+}
+
+// The interface and all that it rests on, as a bridge does on a VLAN, and that on a bond of cards.
+void add_stack(const std::map<std::string, InterfaceFacts>& facts, const std::string& interface,
+               std::set<std::string>& stack) {
+  if (!stack.insert(interface).second) return;
+  for (const std::string& below : known(facts, interface).below) add_stack(facts, below, stack);
+}
+
+bool have_common(const std::set<std::string>& one, const std::set<std::string>& other) {
+  return std::any_of(one.begin(), one.end(), [&](const std::string& name) { return other.contains(name); });
+}
+
 }  // namespace
 
 InterfaceFacts read_interface_facts(const std::string& interface, const std::filesystem::path& root) {
@@ -45,6 +62,22 @@ InterfaceFacts read_interface_facts(const std::string& interface, const std::fil
   return facts;
 }
 
+std::map<std::string, InterfaceFacts> read_interface_facts(const std::vector<InterfaceAddress>& addresses,
+                                                           const std::filesystem::path& root) {
+  std::map<std::string, InterfaceFacts> facts;
+  std::vector<std::string> left;
+  for (const InterfaceAddress& one : addresses) left.push_back(one.interface);
+  while (!left.empty()) {
+    const std::string interface = std::move(left.back());
+    left.pop_back();
+    const auto [read, added] = facts.try_emplace(interface);
+    if (!added) continue;
+    read->second = read_interface_facts(interface, root);
+    left.insert(left.end(), read->second.below.begin(), read->second.below.end());
+  }
+  return facts;
+}
+
 std::string network_of(const InterfaceAddress& address) {
   unsigned char bytes[16] = {};
   const int family = address.v6 ? AF_INET6 : AF_INET;
@@ -62,31 +95,26 @@ std::string network_of(const InterfaceAddress& address) {
 RailChoice choose_rails(const std::vector<InterfaceAddress>& addresses, const InterfaceRequest& request,
                         const InterfaceAddress& chosen, const std::map<std::string, InterfaceFacts>& facts,
                         std::size_t most) {
-  const auto known = [&](const std::string& interface) {
-    const auto at = facts.find(interface);
-    return at == facts.end() ? InterfaceFacts{} : at->second;
-  };
   const bool named = !request.filter.empty() && request.filter[0] != '^';
   RailChoice choice;
-  std::set<std::string> taken = {chosen.interface};
-  for (const std::string& below : known(chosen.interface).below) taken.insert(below);
+  std::set<std::string> taken;
+  add_stack(facts, chosen.interface, taken);
   std::vector<RailChoice::Rail> others;
   for (const InterfaceAddress& one : usable_interfaces(addresses, request)) {
     if (one.loopback || chosen.loopback || one.v6 != chosen.v6 || one.interface == chosen.interface) continue;
-    const InterfaceFacts about = known(one.interface);
-    const bool again = taken.contains(one.interface) || std::any_of(about.below.begin(), about.below.end(),
-                                                                    [&](const auto& b) { return taken.contains(b); });
-    if (again) {
+    const InterfaceFacts& about = known(facts, one.interface);
+    std::set<std::string> stack;
+    add_stack(facts, one.interface, stack);
+    if (have_common(stack, taken)) {
       choice.rejected.push_back(place(one) + ": the same card as another");
     } else if (!named && !about.card) {
       choice.rejected.push_back(place(one) + ": no card of its own (a bridge or a tunnel)");
     } else {
-      taken.insert(one.interface);
-      taken.insert(about.below.begin(), about.below.end());
+      taken.merge(stack);
       others.push_back({one, network_of(one), about.megabits, true});
     }
   }
-  RailChoice::Rail first{chosen, network_of(chosen), known(chosen.interface).megabits, true};
+  RailChoice::Rail first{chosen, network_of(chosen), known(facts, chosen.interface).megabits, true};
   std::uint32_t best = first.megabits;
   for (const RailChoice::Rail& rail : others) best = std::max(best, rail.megabits);
   first.fast = named || first.megabits == best;

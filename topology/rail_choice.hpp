@@ -17,9 +17,13 @@ namespace fabring {
 struct InterfaceFacts {
   bool card = false;               ///< a port of its own: no bridge, no tunnel
   std::uint32_t megabits = 0;      ///< 0: not known
-  std::vector<std::string> below;  ///< interfaces of this host that it rests on (of a VLAN, a bond)
+  std::vector<std::string> below;  ///< interfaces of this host that it rests on itself (a VLAN, a bond)
 };
 InterfaceFacts read_interface_facts(const std::string& interface, const std::filesystem::path& root = "/");
+
+/// Of all that have an address, and of what these rest on, also through others.
+std::map<std::string, InterfaceFacts> read_interface_facts(const std::vector<InterfaceAddress>& addresses,
+                                                           const std::filesystem::path& root = "/");
 
 struct RailChoice {
   struct Rail {

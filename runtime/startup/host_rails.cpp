@@ -118,10 +118,7 @@ Result<std::vector<std::string>> allowed_devices(std::vector<std::string> device
 
 RailChoice find_rails(const std::vector<InterfaceAddress>& addresses, const InterfaceRequest& request,
                       const InterfaceAddress& chosen, int most) {
-  std::map<std::string, InterfaceFacts> facts;
-  for (const InterfaceAddress& one : addresses)
-    if (!facts.contains(one.interface)) facts.emplace(one.interface, read_interface_facts(one.interface));
-  return choose_rails(addresses, request, chosen, facts, most_of(most));
+  return choose_rails(addresses, request, chosen, read_interface_facts(addresses), most_of(most));
 }
 
 std::vector<std::string> near_rails(const std::vector<std::string>& fast, const HostPlaces& places, int index,

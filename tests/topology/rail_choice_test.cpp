@@ -79,6 +79,18 @@ TEST(ChooseRails, WhatRestsOnACardIsNoOtherCard) {
   EXPECT_THAT(names(choose_rails(stacked, {}, stacked[3], about, 16)), ElementsAre("eth5", "bond0"));
 }
 
+TEST(ChooseRails, WhatRestsOnACardThroughOthersIsNoOtherCard) {
+  const std::vector<InterfaceAddress> stacked{v4("br10", "10.0.0.5"), v4("eth1", "10.0.1.5"), v4("bond0", "10.0.2.5"),
+                                              v4("eth5", "10.0.5.5")};
+  const std::map<std::string, InterfaceFacts> about{{"br10", {false, 100'000, {"bond0.10"}}},
+                                                    {"bond0.10", card(100'000, {"bond0"})},
+                                                    {"bond0", card(100'000, {"eth1", "eth2"})},
+                                                    {"eth1", card(100'000)},
+                                                    {"eth5", card(100'000)}};
+  EXPECT_THAT(names(choose_rails(stacked, {}, stacked[0], about, 16)), ElementsAre("br10", "eth5"));
+  EXPECT_THAT(names(choose_rails(stacked, {"br10,eth1", false, ""}, stacked[1], about, 16)), ElementsAre("eth1"));
+}
+
 TEST(ChooseRails, NetworksOfAddresses) {
   EXPECT_EQ(network_of({"e", "10.1.2.3", 20, false, true, false}), "10.1.0.0/20");
   EXPECT_EQ(network_of({"e", "10.1.2.3", 32, false, true, false}), "10.1.2.3/32");
@@ -122,6 +134,10 @@ TEST(InterfaceFactsOf, AreReadFromTheKernelsFiles) {
   EXPECT_TRUE(vlan.card);
   EXPECT_EQ(vlan.megabits, 0u);
   EXPECT_THAT(vlan.below, ElementsAre("eth0"));
+  write("br10/lower_vlan7/x", "");
+  const auto about = read_interface_facts({v4("br10", "10.0.0.5")}, root);
+  EXPECT_EQ(about.size(), 3u) << "of what it rests on too, which has no address";
+  EXPECT_TRUE(about.contains("br10") && about.contains("vlan7") && about.contains("eth0"));
   std::filesystem::remove_all(root);
 }
 

@@ -24,10 +24,7 @@ std::uint32_t mtu_of(const std::string& interface) {
 
 void list_interfaces(const std::vector<InterfaceAddress>& addresses, const InterfaceRequest& request,
                      const std::string& chosen, NetFacts& facts) {
-  std::map<std::string, InterfaceFacts> about;
-  for (const InterfaceAddress& one : addresses)
-    if (!about.contains(one.interface)) about.emplace(one.interface, read_interface_facts(one.interface));
-  for (const std::string& name : interfaces_to_compare(addresses, request, chosen, about))
+  for (const std::string& name : interfaces_to_compare(addresses, request, chosen, read_interface_facts(addresses)))
     facts.interfaces.push_back(fmt::format("{} {} {}", name, mtu_of(name), link_megabits(name)));
 }
 

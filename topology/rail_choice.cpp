@@ -35,6 +35,14 @@ bool have_common(const std::set<std::string>& one, const std::set<std::string>& 
   return std::any_of(one.begin(), one.end(), [&](const std::string& name) { return other.contains(name); });
 }
 
+// On how many interfaces this address is. Host ends of pods' veths borrow one: by it no card can be told.
+std::size_t holders(const std::vector<InterfaceAddress>& addresses, const std::string& address) {
+  std::set<std::string> interfaces;
+  for (const InterfaceAddress& one : addresses)
+    if (one.up && !one.loopback && one.address == address) interfaces.insert(one.interface);
+  return interfaces.size();
+}
+
 }  // namespace
 
 InterfaceFacts read_interface_facts(const std::string& interface, const std::filesystem::path& root) {
@@ -100,8 +108,15 @@ RailChoice choose_rails(const std::vector<InterfaceAddress>& addresses, const In
   std::set<std::string> taken;
   add_stack(facts, chosen.interface, taken);
   std::vector<RailChoice::Rail> others;
-  for (const InterfaceAddress& one : usable_interfaces(addresses, request)) {
+  const std::vector<InterfaceAddress> usable = usable_interfaces(addresses, request);
+  std::set<std::string> borrowed;
+  for (const InterfaceAddress& one : usable) {
     if (one.loopback || chosen.loopback || one.v6 != chosen.v6 || one.interface == chosen.interface) continue;
+    if (const std::size_t count = holders(named ? usable : addresses, one.address); count > 1) {
+      if (borrowed.insert(one.address).second)
+        choice.rejected.push_back(place(one) + ": an address of " + std::to_string(count) + " interfaces");
+      continue;
+    }
     const InterfaceFacts& about = known(facts, one.interface);
     std::set<std::string> stack;
     add_stack(facts, one.interface, stack);

@@ -91,6 +91,27 @@ TEST(ChooseRails, WhatRestsOnACardThroughOthersIsNoOtherCard) {
   EXPECT_THAT(names(choose_rails(stacked, {"br10,eth1", false, ""}, stacked[1], about, 16)), ElementsAre("eth1"));
 }
 
+// Host ends of pods' veths have the address of the host's gateway, each the same; other systems give them the host's
+// own.
+TEST(ChooseRails, AnAddressOfSeveralInterfacesIsNoCards) {
+  const std::vector<InterfaceAddress> pods{v4("eth0", "10.0.0.5"),
+                                           {"eni1a", "10.244.0.1", 32, false, true, false},
+                                           {"eni2b", "10.244.0.1", 32, false, true, false},
+                                           {"eni3c", "10.0.0.5", 32, false, true, false},
+                                           v4("lo", "10.0.1.5"),
+                                           v4("eth1", "10.0.1.5")};
+  std::map<std::string, InterfaceFacts> about;
+  for (const InterfaceAddress& one : pods) about[one.interface] = card(10'000);
+  const RailChoice choice = choose_rails(pods, {}, pods[0], about, 16);
+  EXPECT_THAT(names(choice), ElementsAre("eth0", "eth1"));
+  EXPECT_THAT(choice.rejected,
+              ElementsAre("eni1a 10.244.0.1: an address of 2 interfaces", "eni3c 10.0.0.5: an address of 2 interfaces"))
+      << "each once: there may be a hundred pods";
+  EXPECT_THAT(names(choose_rails(pods, {"eth0,eth1,eni1a", false, ""}, pods[0], about, 16)),
+              ElementsAre("eth0", "eni1a", "eth1"))
+      << "the only one of those that the user names";
+}
+
 TEST(ChooseRails, NetworksOfAddresses) {
   EXPECT_EQ(network_of({"e", "10.1.2.3", 20, false, true, false}), "10.1.0.0/20");
   EXPECT_EQ(network_of({"e", "10.1.2.3", 32, false, true, false}), "10.1.2.3/32");

@@ -43,6 +43,19 @@ std::size_t holders(const std::vector<InterfaceAddress>& addresses, const std::s
   return interfaces.size();
 }
 
+// What a card that says nothing is taken for until it has carried something (transports/rails).
+constexpr std::uint32_t usual_megabits = 10'000;
+
+// Why large messages should not take this card; empty: they should.
+std::string slowness(const RailChoice::Rail& rail, const RailChoice::Rail& first, std::uint32_t best) {
+  if (rail.megabits == 0 && first.megabits == 0) return {};
+  const std::string speed = rail.megabits > 0 ? std::to_string(rail.megabits) + " Mbit/s" : "of unknown speed";
+  if (rail.megabits != best) return speed + ", others have " + std::to_string(best);
+  if (first.megabits == 0 && best < usual_megabits)
+    return speed + ", and " + first.address.interface + ", whose speed is not known, is taken for a faster one";
+  return {};
+}
+
 }  // namespace
 
 InterfaceFacts read_interface_facts(const std::string& interface, const std::filesystem::path& root) {
@@ -132,13 +145,11 @@ RailChoice choose_rails(const std::vector<InterfaceAddress>& addresses, const In
   RailChoice::Rail first{chosen, network_of(chosen), known(facts, chosen.interface).megabits, true};
   std::uint32_t best = first.megabits;
   for (const RailChoice::Rail& rail : others) best = std::max(best, rail.megabits);
-  first.fast = named || first.megabits == best;
-  choice.rails.push_back(std::move(first));
+  first.fast = named || first.megabits == 0 || first.megabits == best;
+  choice.rails.push_back(first);
   for (RailChoice::Rail& rail : others) {
-    if (!named && rail.megabits != best) {
-      choice.rejected.push_back(place(rail.address) + ": " +
-                                (rail.megabits > 0 ? std::to_string(rail.megabits) + " Mbit/s" : "of unknown speed") +
-                                ", others have " + std::to_string(best));
+    if (const std::string why = named ? "" : slowness(rail, first, best); !why.empty()) {
+      choice.rejected.push_back(place(rail.address) + ": " + why);
     } else if (choice.rails.size() >= most) {
       choice.rejected.push_back(place(rail.address) + ": FABRING_RAILS");
     } else {

@@ -30,14 +30,16 @@ struct RailChoice {
     InterfaceAddress address;
     std::string network;         ///< "10.0.1.0/24"
     std::uint32_t megabits = 0;  ///< 0: not known
-    bool fast = true;            ///< as fast as the fastest, or named by the user
+    bool fast = true;  ///< takes large messages: as fast as the fastest, of unknown speed, or named by the user
   };
   std::vector<Rail> rails;            ///< the interface chosen is the first
   std::vector<std::string> rejected;  ///< "eth2 10.0.2.1: 1000 Mbit/s, others have 100000"
 };
 
 /// Beside `chosen`: every other card of its address family that is as fast as the fastest and, unless the user named
-/// interfaces, is a card of its own. What request.filter names is taken whatever its speed. At most `most` in all.
+/// interfaces, is a card of its own. If the speed of `chosen` is not known, those of unknown speed are its equals, and
+/// the fastest others are taken from 10 Gbit/s. What request.filter names is taken whatever its speed. At most `most`
+/// in all.
 RailChoice choose_rails(const std::vector<InterfaceAddress>& addresses, const InterfaceRequest& request,
                         const InterfaceAddress& chosen, const std::map<std::string, InterfaceFacts>& facts,
                         std::size_t most);

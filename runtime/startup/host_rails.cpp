@@ -51,10 +51,7 @@ CardPlan plan_rails(const std::vector<std::string>& devices, const EndpointOptio
     for (const std::string& name : near) plan.cards.push_back({name, "fabric", "", port_megabits(name), true});
     return plan;
   }
-  std::vector<std::string> fast;
-  for (const RailChoice::Rail& rail : host.interfaces.rails)
-    if (rail.fast) fast.push_back(rail.address.interface);
-  const std::vector<std::string> near = near_rails(fast, *host.places, index, count);
+  const std::vector<std::string> near = near_cards(host.interfaces, *host.places, index, count);
   for (const RailChoice::Rail& rail : host.interfaces.rails)
     plan.cards.push_back({rail.address.interface, rail.network, rail.address.address, rail.megabits,
                           contains(near, rail.address.interface)});
@@ -119,6 +116,15 @@ Result<std::vector<std::string>> allowed_devices(std::vector<std::string> device
 RailChoice find_rails(const std::vector<InterfaceAddress>& addresses, const InterfaceRequest& request,
                       const InterfaceAddress& chosen, int most) {
   return choose_rails(addresses, request, chosen, read_interface_facts(addresses), most_of(most));
+}
+
+std::vector<std::string> near_cards(const RailChoice& cards, const HostPlaces& places, int index, int sharers) {
+  std::vector<std::string> known, unknown;
+  for (const RailChoice::Rail& rail : cards.rails)
+    if (rail.fast) (rail.megabits > 0 ? known : unknown).push_back(rail.address.interface);
+  std::vector<std::string> near = near_rails(known, places, index, sharers);
+  for (std::string& name : near_rails(unknown, places, index, sharers)) near.push_back(std::move(name));
+  return near;
 }
 
 std::vector<std::string> near_rails(const std::vector<std::string>& fast, const HostPlaces& places, int index,

@@ -37,6 +37,10 @@ RailChoice find_rails(const std::vector<InterfaceAddress>& addresses, const Inte
 /// Pure.
 Result<std::vector<std::string>> allowed_devices(std::vector<std::string> devices, const std::string& filter);
 
+/// Which cards take large messages of the `index`th of `sharers` ranks of this host, by name. Those of known and of
+/// unknown speed are shared out apart: one of these need not be worth one of those. Pure.
+std::vector<std::string> near_cards(const RailChoice& cards, const HostPlaces& places, int index, int sharers);
+
 /// Which of `fast` cards, by name, are near the `index`th of `sharers` ranks of this host: all for a rank that is
 /// alone, else those near its GPU or processors, else its even share. Pure.
 std::vector<std::string> near_rails(const std::vector<std::string>& fast, const HostPlaces& places, int index,

@@ -53,6 +53,23 @@ TEST(ChooseRails, ASlowWayToTheMasterLeavesLargeMessagesToTheOthers) {
   EXPECT_TRUE(choose_rails(host, {}, host[3], facts, 1).rails[0].fast) << "it is the only one";
 }
 
+// A virtual machine's card says nothing, and may be faster than what says something.
+TEST(ChooseRails, AFirstCardOfUnknownSpeedIsNotTakenForTheSlowest) {
+  const std::vector<InterfaceAddress> addresses{v4("eth0", "10.0.0.5"), v4("eth1", "10.0.1.5"), v4("eth2", "10.0.2.5")};
+  const auto with = [&](std::uint32_t second, std::uint32_t third) {
+    return choose_rails(addresses, {}, addresses[0], {{"eth0", card(0)}, {"eth1", card(second)}, {"eth2", card(third)}},
+                        16);
+  };
+  for (const auto& [second, third] : {std::pair{0u, 0u}, {0u, 1000u}, {1000u, 1000u}, {25'000u, 1000u}})
+    EXPECT_TRUE(with(second, third).rails[0].fast) << second << " " << third;
+  EXPECT_THAT(names(with(0, 0)), ElementsAre("eth0", "eth1", "eth2"));
+  EXPECT_THAT(names(with(0, 1000)), ElementsAre("eth0", "eth1")) << "unknown ones are equals";
+  EXPECT_THAT(names(with(1000, 1000)), ElementsAre("eth0")) << "slow by what they say themselves";
+  EXPECT_THAT(with(0, 1000).rejected,
+              ElementsAre("eth2 10.0.2.5: 1000 Mbit/s, and eth0, whose speed is not known, is taken for a faster one"));
+  EXPECT_THAT(names(with(25'000, 10'000)), ElementsAre("eth0", "eth1")) << "the fastest of those that say something";
+}
+
 TEST(ChooseRails, WhatTheUserNamesIsTakenWhateverItsSpeed) {
   const InterfaceRequest request{"eth0,eth2,tun0", false, ""};
   EXPECT_THAT(names(choose_rails(host, request, host[1], facts, 16)), ElementsAre("eth0", "eth2", "tun0"));

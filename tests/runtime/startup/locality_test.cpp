@@ -72,6 +72,20 @@ TEST(HostRails, ARankAloneHasAllCardsAndSeveralShareThem) {
   EXPECT_THAT(near_rails({}, nothing, 0, 2), IsEmpty());
 }
 
+TEST(HostRails, CardsOfUnknownSpeedAreSharedApartFromTheOthers) {
+  RailChoice cards;
+  const auto add = [&](const char* name, std::uint32_t megabits, bool fast) {
+    cards.rails.push_back({{name, "", 24, false, true, false}, "", megabits, fast});
+  };
+  add("eth0", 0, true);
+  add("eth1", 25'000, true);
+  add("eth2", 25'000, true);
+  add("eth3", 25'000, false);
+  const HostPlaces nothing;
+  EXPECT_THAT(near_cards(cards, nothing, 0, 2), ElementsAre("eth1", "eth0"));
+  EXPECT_THAT(near_cards(cards, nothing, 1, 2), ElementsAre("eth2", "eth0"));
+}
+
 TEST(HostRails, OnAKnownMachineTheNearestComeFirst) {
   HostPlaces places;
   places.topology = read(tests::p5_like());

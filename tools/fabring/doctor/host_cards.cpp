@@ -65,7 +65,8 @@ std::optional<Finding> speed(const Nic& nic, std::uint32_t usual) {
 // is in fe80::/64.
 bool meet(const HostFacts& facts, const Nic& a, const Nic& b) {
   const auto is_rail = [&](const Nic& nic) {
-    return std::find(facts.rails.begin(), facts.rails.end(), nic.interface) != facts.rails.end();
+    return std::ranges::any_of(facts.rails.rails,
+                               [&](const auto& rail) { return rail.address.interface == nic.interface; });
   };
   if (is_rail(a) && is_rail(b)) return true;
   if (!facts.interfaces) return false;

@@ -75,13 +75,12 @@ std::string master_of(const Environment& environment) {
 // The address that a rank would use, and in the facts the cards.
 std::string choose_cards(HostFacts& facts, const Config& config) {
   facts.towards_master = address_towards(facts.environment, facts.master_name);
-  facts.rails.clear();
+  facts.rails = {};
   if (!facts.interfaces) return {};
   const InterfaceRequest request{config.interface, false, facts.towards_master};
   const auto choice = choose_interface(*facts.interfaces, request);
   if (!choice) return {};
-  const RailChoice cards = find_rails(*facts.interfaces, request, choice->chosen, config.rails);
-  for (const RailChoice::Rail& rail : cards.rails) facts.rails.push_back(rail.address.interface);
+  facts.rails = find_rails(*facts.interfaces, request, choice->chosen, config.rails);
   return choice->chosen.address;
 }
 

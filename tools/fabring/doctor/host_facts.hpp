@@ -15,6 +15,7 @@
 #include "tools/fabring/doctor/host_files.hpp"
 #include "tools/fabring/doctor/name_question.hpp"
 #include "topology/interfaces.hpp"
+#include "topology/rail_choice.hpp"
 #include "topology/topology.hpp"
 
 namespace fabring::tools {
@@ -50,7 +51,7 @@ struct HostFacts {
   std::optional<std::vector<RefusedValue>> refused_values = std::vector<RefusedValue>();
   std::optional<Result<Topology>> topology;  ///< nothing: no answer in time
   Result<std::vector<InterfaceAddress>> interfaces = Status(ErrorCode::unavailable, "not asked");
-  std::vector<std::string> rails;                         ///< cards that a rank would use at once, the first chosen
+  RailChoice rails;                                       ///< cards that a rank would use at once
   std::string towards_master;                             ///< address that this host would send from
   std::optional<NameFacts> own_name;                      ///< nothing: no answer in time
   std::optional<NameFacts> master_name;                   ///< nothing: none given, or no answer in time

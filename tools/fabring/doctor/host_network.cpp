@@ -57,6 +57,27 @@ InterfaceRequest request_of(const HostFacts& facts) {
   return {filter == facts.environment.end() ? "" : filter->second, false, facts.towards_master};
 }
 
+Findings cards_at_once(const RailChoice& cards) {
+  const std::size_t count = cards.rails.size();
+  const bool guessed = count > 0 && cards.rails.front().megabits == 0 && count + cards.rejected.size() > 1;
+  if (count < 2 && !guessed) return {};
+  std::vector<std::string> names;
+  for (const RailChoice::Rail& rail : cards.rails) names.push_back(rail.address.interface);
+  std::string text = count < 2 ? "a rank would use one network card: " + names.front()
+                               : fmt::format(
+                                     "a rank would use {} network cards at once: {} (FABRING_RAILS bounds them; "
+                                     "towards a host that they do not reach they are left out)",
+                                     count, fmt::join(names, ", "));
+  if (guessed) {
+    text += fmt::format("; how fast {} is the kernel does not know", names.front());
+    if (count > 1) text += ": what each carries will show";
+    if (!cards.rejected.empty())
+      text += fmt::format(" (not {}; FABRING_INTERFACE=NAME,... takes those it names whatever their speed)",
+                          fmt::join(cards.rejected, "; "));
+  }
+  return {note("net.rails", std::move(text))};
+}
+
 Findings interface(const HostFacts& facts) {
   const std::string id = "net.interface";
   if (!facts.interfaces) return {unchecked(id, facts.interfaces.error().message())};
@@ -83,14 +104,7 @@ Findings interface(const HostFacts& facts) {
                      "mistyped name a job uses other interfaces than were meant",
                      "correct FABRING_INTERFACE, unless the name is another host's (ip -br address lists those here)",
                      {}});
-  if (facts.rails.size() > 1) {
-    std::string list;
-    for (const std::string& name : facts.rails) list += (list.empty() ? "" : ", ") + name;
-    found.push_back(
-        note("net.rails", fmt::format("a rank would use {} network cards at once: {} (FABRING_RAILS bounds them; "
-                                      "towards a host that they do not reach they are left out)",
-                                      facts.rails.size(), list)));
-  }
+  for (Finding& finding : cards_at_once(facts.rails)) found.push_back(std::move(finding));
   const std::string route = default_route(facts);
   if (!route.empty() && route != choice->chosen.interface && facts.master.empty() && wanted.empty() &&
       !has_only_link_local(*facts.interfaces, route))

@@ -156,7 +156,7 @@ const Fault faults[] = {
     {"one MTU smaller than that of the card beside it",
      [](MadeUpHost& host) {
        host.topology().nics[1].mtu_bytes = 1500;
-       host.facts.rails = {"eth0", "eth1"};
+       host.facts.rails.rails = {tests::rail("eth0"), tests::rail("eth1")};
      },
      "nic.mtu", Severity::warning, "MTU 1500, other cards that a job would use with it", "mtu 9000"},
     {"one MTU smaller than that of another card of the network",

@@ -33,9 +33,31 @@ TEST(DoctorHost, AManagementNetworkMayHaveAnMtuOfItsOwn) {
   MadeUpHost host;
   host.topology().nics[1].mtu_bytes = 1500;  // its network is not that of eth0
   host.topology().nics[1].megabits = 1000;
-  host.facts.rails = {"eth0"};
+  host.facts.rails.rails = {tests::rail("eth0")};
   for (const Finding& finding : host.check())
     EXPECT_LT(finding.severity, Severity::warning) << finding.id << ": " << finding.what << finding.fix;
+}
+
+TEST(DoctorHost, ACardWhoseSpeedNobodyKnowsIsSaidToBeOne) {
+  const auto said = [](RailChoice cards) {
+    MadeUpHost host;
+    host.facts.rails = std::move(cards);
+    std::string what;
+    for (const Finding& finding : host.check())
+      if (finding.id == "net.rails") what += finding.what;
+    return what;
+  };
+  RailChoice cards{{tests::rail("eth0", 0)}, {}};
+  EXPECT_EQ(said(cards), "") << "it is the only one";
+  cards.rejected = {"eth1 10.0.1.5: 1000 Mbit/s, ..."};
+  EXPECT_THAT(said(cards),
+              testing::AllOf(HasSubstr("one network card: eth0; how fast eth0 is the kernel does not know"),
+                             HasSubstr("not eth1 10.0.1.5: 1000 Mbit/s")));
+  cards = {{tests::rail("eth0", 0), tests::rail("eth1", 0)}, {}};
+  EXPECT_THAT(said(cards), HasSubstr("how fast eth0 is the kernel does not know: what each carries will show"));
+  cards.rails[0].megabits = cards.rails[1].megabits = 1000;
+  EXPECT_THAT(said(cards), testing::AllOf(HasSubstr("2 network cards at once: eth0, eth1 ("),
+                                          testing::Not(HasSubstr("does not know"))));
 }
 
 TEST(DoctorHost, TheWayOutIsNoLinkLocalAddressWhereNoMasterIsNamed) {

@@ -146,6 +146,10 @@ void MadeUpHost::add_gpu() {
 
 tools::Findings MadeUpHost::check() const { return tools::check_host(facts); }
 
+RailChoice::Rail rail(const std::string& interface, std::uint32_t megabits, const std::string& address) {
+  return {{interface, address, 24, false, true, false}, "10.0.0.0/24", megabits, true};
+}
+
 std::string bridge_with_acs(unsigned char control) {
   std::string config(4096, '\0');
   config[0x100] = 0x0d;  // the capability's number, then no further one

@@ -42,6 +42,10 @@ class MadeUpHost {
   std::vector<std::array<std::string, 3>> limits_;
 };
 
+/// A card that a rank would use, with an address in 10.0.0.0/24.
+RailChoice::Rail rail(const std::string& interface, std::uint32_t megabits = 100'000,
+                      const std::string& address = "10.0.0.5");
+
 /// The configuration of a PCI bridge whose Access Control Services do what these bits say.
 std::string bridge_with_acs(unsigned char control);
 

@@ -130,13 +130,19 @@ std::vector<std::string> near_cards(const RailChoice& cards, const HostPlaces& p
 std::vector<std::string> near_rails(const std::vector<std::string>& fast, const HostPlaces& places, int index,
                                     int sharers) {
   std::vector<std::string> near;
-  if (places.topology) {
+  // Ports that carry nothing take no share of the ranks.
+  Topology rails = places.topology.value_or(Topology());
+  std::erase_if(rails.nics,
+                [&](const Nic& nic) { return !contains(fast, nic.rdma) && !contains(fast, nic.interface); });
+  for (Nic& nic : rails.nics) nic.kind = NicKind::ethernet;  // they are chosen: no kind comes before another
+  // With a card of which nobody knows where it is (a VLAN), near ones would have its ranks as well.
+  if (!fast.empty() && rails.nics.size() >= fast.size()) {
     RankPlace place;
     place.local_rank = index;
     place.local_ranks = sharers;
-    place.cpus = places.topology->allowed_cpus;
-    for (const std::size_t at : rails_for_rank(*places.topology, place)) {
-      const Nic& nic = places.topology->nics[at];
+    place.cpus = rails.allowed_cpus;
+    for (const std::size_t at : rails_for_rank(rails, place)) {
+      const Nic& nic = rails.nics[at];
       for (const std::string& name : {nic.rdma, nic.interface})
         if (contains(fast, name) && !contains(near, name)) near.push_back(name);
     }

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <condition_variable>
+#include <map>
 #include <mutex>
 
 #include "runtime/base/named_thread.hpp"
@@ -103,6 +104,40 @@ TEST(HostRails, OnAKnownMachineTheNearestComeFirst) {
   places.topology->allowed_cpus = {9};
   EXPECT_THAT(near_rails({"eth0", "eth1"}, places, 0, 2), ElementsAre("eth1"));
   EXPECT_THAT(near_rails({"eth0", "eth1"}, places, 0, 1), ElementsAre("eth1", "eth0"));
+}
+
+// How many of 8 ranks prefer each of these cards, on a host of one node, or of two with all ports on the first.
+std::map<std::string, int> shares(const std::vector<std::string>& cards, const std::vector<std::string>& ports,
+                                  int nodes) {
+  HostPlaces places;
+  places.topology.emplace();
+  for (int node = 0; node < nodes; ++node) places.topology->numa.push_back({node, node, 0, {2 * node, 2 * node + 1}});
+  for (const std::string& port : ports) {
+    Nic nic;
+    nic.interface = port;
+    nic.state = LinkState::up;
+    nic.place.numa = nic.place.package = 0;
+    places.topology->nics.push_back(nic);
+  }
+  std::map<std::string, int> counts;
+  for (int rank = 0; rank < 8; ++rank) {
+    places.topology->allowed_cpus = places.topology->numa[static_cast<std::size_t>(rank * nodes / 8)].cpus;
+    for (const std::string& card : near_rails(cards, places, rank, 8)) ++counts[card];
+  }
+  return counts;
+}
+
+TEST(HostRails, PortsThatAreNoRailsTakeNoShare) {
+  using Counts = std::map<std::string, int>;
+  const std::vector<std::string> two{"eth0", "eth1"};
+  for (const int nodes : {1, 2}) {
+    EXPECT_EQ(shares(two, {"eth0", "eth1"}, nodes), (Counts{{"eth0", 4}, {"eth1", 4}})) << nodes;
+    EXPECT_EQ(shares(two, {"eno1", "eth0", "eth1"}, nodes), (Counts{{"eth0", 4}, {"eth1", 4}})) << nodes;
+    EXPECT_EQ(shares(two, {"eth0", "eth1", "eno1", "eno2"}, nodes), (Counts{{"eth0", 4}, {"eth1", 4}})) << nodes;
+    EXPECT_EQ(shares({"a", "b", "c"}, {"a", "eno1", "b", "eno2", "eno3", "c"}, nodes).size(), 3u) << nodes;
+    EXPECT_EQ(shares({"eth0", "eth1.7"}, {"eth0", "eth1"}, nodes), (Counts{{"eth0", 4}, {"eth1.7", 4}}))
+        << "of a VLAN nobody knows where it is";
+  }
 }
 
 TEST(Locality, TheProgressThreadRunsNearTheCard) {

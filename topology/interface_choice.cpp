@@ -106,12 +106,18 @@ bool link_local(const InterfaceAddress& candidate) {
   return inside(candidate.address, v4, 16) || inside(candidate.address, v6, 10);
 }
 
+// "br-0a1b2c3d4e5f"; "br-ex" and "br-eno1" are a host's own, over its card.
+bool is_docker_network(std::string_view interface) {
+  return interface.size() == 15 && interface.starts_with("br-") &&
+         interface.find_first_not_of("0123456789abcdef", 3) == std::string_view::npos;
+}
+
 // Bridges and tunnels that container systems make: they are up, have addresses, and lead nowhere.
 bool container_made(std::string_view interface) {
-  for (std::string_view beginning : {"docker", "veth", "br-", "virbr", "cni", "flannel", "cali", "podman", "lxcbr",
-                                     "lxdbr", "kube-ipvs", "cilium_", "nodelocaldns", "tunl"})
+  for (std::string_view beginning : {"docker", "veth", "virbr", "cni", "flannel", "cali", "podman", "lxcbr", "lxdbr",
+                                     "kube-ipvs", "cilium_", "nodelocaldns", "tunl"})
     if (interface.starts_with(beginning)) return true;
-  return false;
+  return is_docker_network(interface);
 }
 
 // Why this address can not be used, or nothing. What the user named is only held to be up and of the right reach.
@@ -188,7 +194,7 @@ std::vector<std::string> unmatched_items(const std::vector<InterfaceAddress>& ad
   std::vector<std::string> unmatched;
   for (const Pattern& pattern : without_match(addresses, *parsed)) {
     if (std::ranges::any_of(cards, [&](const std::string& card) { return pattern.is_name_of(card); })) continue;
-    if (parsed->deny && container_made(pattern.text)) continue;
+    if (parsed->deny && (container_made(pattern.text) || pattern.text == "br-*")) continue;
     unmatched.push_back(pattern.text +
                         (pattern.prefix >= 0 ? ": no address of this host is in it" : ": no such interface here"));
   }

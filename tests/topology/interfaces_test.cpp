@@ -14,6 +14,7 @@ namespace fabring {
 namespace {
 
 using testing::Contains;
+using testing::ElementsAre;
 using testing::HasSubstr;
 
 InterfaceAddress v4(const char* interface, const char* address, bool up = true) {
@@ -24,9 +25,11 @@ InterfaceAddress v6(const char* interface, const char* address) {
 }
 
 const std::vector<InterfaceAddress> host{
-    v4("lo", "127.0.0.1"),     v4("docker0", "172.17.0.1"),    v4("veth12ab", "169.254.3.4"),
-    v4("br-77", "172.18.0.1"), v4("down0", "10.9.0.1", false), v4("eth0", "10.0.0.5"),
-    v4("ib0", "192.168.5.5"),  v6("eth0", "fe80::1"),          v6("eth0", "fd00::5")};
+    v4("lo", "127.0.0.1"),          v4("docker0", "172.17.0.1"),
+    v4("veth12ab", "169.254.3.4"),  v4("br-0a1b2c3d4e5f", "172.18.0.1"),
+    v4("down0", "10.9.0.1", false), v4("eth0", "10.0.0.5"),
+    v4("ib0", "192.168.5.5"),       v6("eth0", "fe80::1"),
+    v6("eth0", "fd00::5")};
 
 struct Case {
   const char* what;
@@ -116,7 +119,7 @@ TEST(ChooseInterface, ListsWhatExistsWhenNothingIsLeft) {
 TEST(ChooseInterface, AnInterfaceThatDoesNotExistIsNamedWithThoseThatDo) {
   const std::pair<const char*, const char*> cases[] = {
       {"eth9", "FABRING_INTERFACE=eth9: this host has no interface eth9; did you mean 'eth0'? It has lo, docker0,"},
-      {"nosuch0", "no interface nosuch0; it has lo, docker0, veth12ab, br-77, down0, eth0, ib0"},
+      {"nosuch0", "no interface nosuch0; it has lo, docker0, veth12ab, br-0a1b2c3d4e5f, down0, eth0, ib0"},
       {"mlx*,10.1.0.0/16", "this host has no interface mlx*, no address in 10.1.0.0/16; it has lo 127.0.0.1, "},
       {"10.1.0.0/16", "this host has no address in 10.1.0.0/16; it has lo 127.0.0.1, "},
   };
@@ -130,6 +133,17 @@ TEST(ChooseInterface, AnInterfaceThatDoesNotExistIsNamedWithThoseThatDo) {
   EXPECT_TRUE(choose_interface(host, {"^nosuch0", false, ""}));
 }
 
+// Docker calls its bridges by 12 hex digits; others are a host's own, with its card below.
+TEST(ChooseInterface, ABridgeIsOfContainersOnlyIfDockerNamedIt) {
+  for (const char* own : {"br-ex", "br-eno1", "br-mgmt", "br-0a1b2c3d4e5", "br-0a1b2c3d4e5fa", "br-0a1b2c3d4e5g"}) {
+    const auto choice = choose_interface({v4("br-0a1b2c3d4e5f", "172.18.0.1"), v4(own, "10.0.0.5")}, {});
+    ASSERT_TRUE(choice) << own;
+    EXPECT_EQ(choice->chosen.interface, own);
+    EXPECT_EQ(usable_interfaces({v4(own, "10.0.0.5")}, {}).size(), 1u) << own;
+    EXPECT_THAT(choice->rejected, ElementsAre(HasSubstr("br-0a1b2c3d4e5f 172.18.0.1: made by a container system")));
+  }
+}
+
 TEST(UnmatchedItems, AreThoseOfAListThatNameNothingHere) {
   const std::vector<std::string> cards{"lo", "eth0", "eth5", "rdmap16s27"};  // eth5 has no address
   const std::pair<const char*, std::vector<std::string>> cases[] = {
@@ -140,7 +154,8 @@ TEST(UnmatchedItems, AreThoseOfAListThatNameNothingHere) {
        {"mlx*: no such interface here", "10.1.0.0/16: no address of this host is in it",
         "10.0.0.6: no address of this host is in it"}},
       {"^dokcer0", {"dokcer0: no such interface here"}},
-      {"^docker0,virbr0,cni*,lo", {}},  // not every host has them
+      {"^docker0,virbr0,cni*,br-*,br-0a1b2c3d4e5f,lo", {}},  // not every host has them
+      {"^br-ex", {"br-ex: no such interface here"}},
       {"virbr0,eth0", {"virbr0: no such interface here"}},
       {"eth5,rdmap16s27,rdmap*", {}},
       {"^rdmap17s28", {"rdmap17s28: no such interface here"}},

@@ -259,6 +259,22 @@ TEST(DoctorHost, ALooseReversePathFilterIsFineWhereEitherSays) {
   }
 }
 
+// As OpenStack and OpenShift set hosts up. What the default route leaves by leads to other hosts.
+TEST(DoctorHost, ABridgeOfTheHostsOwnIsNotSaidToLeadNowhere) {
+  MadeUpHost host;
+  host.facts.interfaces->push_back({"br-ex", "10.0.9.5", 24, false, true, false});
+  host.facts.towards_master.clear();
+  host.write("proc/net/route",
+             "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\n"
+             "br-ex\t00000000\t0109000A\t0003\t0\t0\t0\t00000000\n");
+  std::string route;
+  for (const Finding& finding : host.check()) {
+    EXPECT_THAT(finding.what, testing::Not(HasSubstr("leads to no other host"))) << finding.id;
+    if (finding.id == "net.route") route += finding.fix;
+  }
+  EXPECT_THAT(route, HasSubstr("FABRING_INTERFACE=br-ex"));
+}
+
 TEST(DoctorHost, AReversePathFilterMattersOnlyWhereAJobCouldRun) {
   const auto said = [](MadeUpHost& host) {
     std::string what;

@@ -49,7 +49,8 @@ struct Pattern {
   Bytes network;
   int prefix = -1;  // >= 0: a network
   bool matches(const InterfaceAddress& candidate) const {
-    return prefix >= 0 ? inside(candidate.address, network, prefix) : is_name_of(candidate.interface);
+    if (prefix >= 0) return inside(candidate.address, network, prefix);
+    return is_name_of(candidate.interface) || (!candidate.label.empty() && is_name_of(candidate.label));
   }
   bool is_name_of(std::string_view card) const {
     if (name.ends_with('*')) return card.starts_with(std::string_view(name).substr(0, name.size() - 1));

@@ -56,7 +56,12 @@ Result<std::vector<InterfaceAddress>> interface_addresses() {
     if (at->ifa_addr == nullptr || (at->ifa_addr->sa_family != AF_INET && at->ifa_addr->sa_family != AF_INET6))
       continue;
     InterfaceAddress entry;
+    // With an address's label in place of its name; an interface's own name has no colon.
     entry.interface = at->ifa_name;
+    if (const std::size_t colon = entry.interface.find(':'); colon != std::string::npos) {
+      entry.label = entry.interface;
+      entry.interface.resize(colon);
+    }
     entry.address = numeric(at->ifa_addr);
     entry.prefix_bits = prefix_of(at->ifa_netmask);
     entry.v6 = at->ifa_addr->sa_family == AF_INET6;

@@ -20,6 +20,7 @@ struct InterfaceAddress {
   bool v6 = false;
   bool up = false;  ///< up and with a carrier
   bool loopback = false;
+  std::string label = {};  ///< "eth0:data", where the address was given one; a filter may name that
   bool operator==(const InterfaceAddress&) const = default;
 };
 

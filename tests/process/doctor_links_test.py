@@ -192,6 +192,25 @@ def address_twice(options):
         find(report, "net.refused", "host host1", ["no other host reaches it"])
 
 
+def called(report, rank, interface):
+    """What this rank found of the others' ports of our own on this card."""
+    doors = {one["rank"]: one["doors"] for one in report["ranks"]}
+    return [probe["result"] for probe in report["ranks"][rank]["probes"]
+            if doors[probe["to"]][probe["door"]]["interface"] == interface
+            and "libfabric" not in doors[probe["to"]][probe["door"]]["purpose"]]
+
+
+def labelled_address(options):
+    """A label stands in place of the interface's name where addresses are listed."""
+    with hosts.Hosts(2, cards=[["1gbit", "1gbit"]] * 2) as network:
+        for host in range(2):
+            network.change_address(host, 1, f"{network.address(host, 1)}/24", label="eth1:data")
+        for settings in ({}, {"FABRING_INTERFACE": "eth0,eth1:data"}):
+            report, code = check(options, network, "net", settings={"all": settings})
+            require(code == 0 and not bad(report), f"exit {code}: {report['findings']}")
+            require(all(called(report, rank, "eth1") == ["fine"] for rank in range(2)), f"eth1 was not called at with {settings}")
+
+
 def missing_rank(options):
     with hosts.Hosts(3) as network:
         with Doctor(options, network, "net", skip=(2,), timeout=6, meet_in=3) as doctor:
@@ -399,7 +418,7 @@ def main():
     options = arguments(__doc__, runs=1)
     hosts.require_or_skip()
     links = [healthy, healthy_v6, one_way_block, unreachable_route, small_mtu_on_the_way, mtus_differ, wrong_interface,
-             address_twice, missing_rank, late_rank, killed_rank, a_setting_that_one_rank_cannot_read, stopped_rank, settings_differ, other_provider, other_secret, wrong_master]
+             address_twice, labelled_address, missing_rank, late_rank, killed_rank, a_setting_that_one_rank_cannot_read, stopped_rank, settings_differ, other_provider, other_secret, wrong_master]
     # A transport of its own, so that this is measured over libfabric's as well.
     one_network = functools.partial(one_slow_card_of_one_network, transport="fabric" if "fabric" in options.transports else "tcp")
     one_network.__name__ = "one_slow_card_of_one_network"

@@ -185,11 +185,11 @@ class Hosts:
         """A further one, "fd78::1/64"; IPv6 at once, without asking whether somebody else has it."""
         ip("-n", self.namespace(host), "addr", "add", address, "dev", f"eth{card}", *(["nodad"] if ":" in address else []))
 
-    def change_address(self, host, card, address, route=None):
+    def change_address(self, host, card, address, route=None, label=None):
         """The only one of this card from now on; `route`: a network behind it."""
         name, device = self.namespace(host), f"eth{card}"
         ip("-n", name, "addr", "flush", "dev", device)
-        ip("-n", name, "addr", "add", address, "dev", device)
+        ip("-n", name, "addr", "add", address, "dev", device, *(["label", label] if label else []))
         if route:
             ip("-n", name, "route", "add", route, "dev", device)
 

@@ -29,7 +29,7 @@ const std::vector<InterfaceAddress> host{
     v4("veth12ab", "169.254.3.4"),  v4("br-0a1b2c3d4e5f", "172.18.0.1"),
     v4("down0", "10.9.0.1", false), v4("eth0", "10.0.0.5"),
     v4("ib0", "192.168.5.5"),       v6("eth0", "fe80::1"),
-    v6("eth0", "fd00::5")};
+    v6("eth0", "fd00::5"),          {"eth0", "10.0.1.5", 24, false, true, false, "eth0:data"}};
 
 struct Case {
   const char* what;
@@ -61,6 +61,8 @@ TEST(ChooseInterface, TakesWhatOtherHostsCanReach) {
       {"a network", {"192.168.0.0/16", false, ""}, "192.168.5.5"},
       {"an IPv6 network", {"fd00::/8", false, ""}, "fd00::5"},
       {"an address", {"192.168.5.5", false, ""}, "192.168.5.5"},
+      {"an address by its label", {"eth0:data", false, ""}, "10.0.1.5"},
+      {"all but an address by its label", {"^eth0:data,ib0", false, "10.0.1.5"}, "10.0.0.5"},
       {"a bridge if it is asked for", {"docker0", false, ""}, "172.17.0.1"},
       {"a bridge if the master is behind it", {"", false, "172.18.0.1"}, "172.18.0.1"},
       {"all but some", {"^eth0", false, ""}, "192.168.5.5"},

@@ -48,11 +48,11 @@ struct Joint {
 };
 
 /// The ways between two ranks, best known first. A card has one at most, so there are as many as the rank with fewer
-/// cards has; a rank with more of them spreads its peers over them. The first is used unseen, so it is on a
-/// network of a first card, by which that rank reached rank 0, or joins the first cards of both: two further cards may
-/// have networks that only have the same number, as every container host makes its own 192.168.100.0/24. Cards of
-/// different hosts with one and the same address are never joined. Large messages take those between cards near to both
-/// ends, if there are any.
+/// cards has. The first is used unseen, so it is on a network of a first card, by which that rank reached rank 0, or
+/// joins the first cards of both: two further cards may have networks that only have the same number, as every
+/// container host makes its own 192.168.100.0/24. Where the first cards share a network it joins these; behind it a
+/// rank with more cards spreads its peers over them. Cards of different hosts with one and the same address are never
+/// joined. Large messages take the ways between cards near to both ends, if there are any.
 std::vector<Joint> join(Rank lower_rank, const std::vector<Card>& lower, Rank higher_rank,
                         const std::vector<Card>& higher, bool one_host = false);
 

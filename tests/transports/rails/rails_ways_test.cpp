@@ -44,6 +44,12 @@ TEST(Join, ARankWithMoreCardsSpreadsItsPeersOverThem) {
   std::set<std::size_t> used;
   for (Rank peer = 1; peer < 4; ++peer) used.insert(join(0, more, peer, less).at(1).lower);
   EXPECT_EQ(used, (std::set<std::size_t>{1, 2, 3}));
+  // Not the way that is used unseen: nothing may come through by a further card that is not routed by source.
+  const std::vector<Card> of_one_network = {card("a0", "n"), card("a1", "n"), card("a2", "n")};
+  for (Rank peer = 1; peer < 4; ++peer) {
+    EXPECT_THAT(join(0, of_one_network, peer, {card("b0", "n")}), ElementsAre(Joint{0, 0, true})) << peer;
+    EXPECT_THAT(join(0, {card("b0", "n")}, peer, of_one_network), ElementsAre(Joint{0, 0, true})) << peer;
+  }
 }
 
 TEST(Join, NetworksThatOnlyARouterCouldJoinComeLast) {

@@ -91,6 +91,16 @@ std::vector<RefusedValue> refused_values(const Config& config) {
   return refused;
 }
 
+Status check_interface_here(const Config& config) {
+  const auto addresses = interface_addresses();
+  if (config.interface.empty() || !addresses) return {};
+  // Where the ranks are, and which way the master is, decides among those that are left only.
+  for (const InterfaceAddress& one : *addresses)
+    if (!usable_interfaces({one}, {config.interface, true, one.address}).empty()) return {};
+  const auto choice = choose_interface(*addresses, {config.interface, true, ""});
+  return choice ? Status() : choice.error();
+}
+
 Status check_grammar(const Config& config) {
   for (const auto check : {check_algorithm, check_transport, check_provider, check_interface, check_congestion_name})
     FABRING_TRY(check(config));

@@ -31,6 +31,10 @@ struct RefusedValue {
 /// the kernel and, for a provider's own name, libfabric.
 std::vector<RefusedValue> refused_values(const Config& config);
 
+/// unavailable: FABRING_INTERFACE leaves no address of this host that could be used, whoever the other ranks are. Asks
+/// the kernel.
+Status check_interface_here(const Config& config);
+
 /// Rules and names, without the files: an engine reads those itself when it needs them.
 Status check_grammar(const Config& config);
 

@@ -66,6 +66,7 @@ Result<std::string> settle(Config& config) {
   limit_timeouts(config);
   FABRING_TRY(check_settings(config));
   FABRING_TRY(check_grammar(config));
+  if (config.world_size > 1) FABRING_TRY(check_interface_here(config));
   if (config.secret_file.empty()) return std::string();
   return read_secret(config.secret_file);
 }

@@ -144,6 +144,16 @@ def different_providers(options):
                             for _, line in rank.log), f"rank {rank.number} does not say why libfabric is not used")
 
 
+def interface_that_is_down(options, transport):
+    """The rank whose interface cannot work says so while the others have not even come."""
+    with hosts.Hosts(2, cards=[["1gbit", "1gbit"]] * 2) as network:
+        network.cut(1, 1)
+        with Job(options.program, 2, transport, {}, network.address(0)) as job:
+            rank = job.start(1, [LOOP, "leave"], {"FABRING_INTERFACE": "eth1"}, prefix=network.command_prefix(1))
+            require(rank.wait_exit(15) == 3, f"ended with {rank.exit_code}")
+            require_error(rank, "unavailable", words=(f"eth1 {network.address(1, 1)}: down", "FABRING_INTERFACE"))
+
+
 def cut_link(options, transport):
     layout = (2, 1)
     with hosts.Hosts(2) as network:
@@ -253,6 +263,7 @@ def main():
     cases.append((f"an own name that is loopback, {options.transports[0]}", lambda: own_name_is_loopback(options, options.transports[0])))
     if "auto" in options.transports:
         cases.append(("different providers", lambda: different_providers(options)))
+    cases.append((f"an interface that is down, {options.transports[0]}", lambda: interface_that_is_down(options, options.transports[0])))
     cases.append((f"a stale name, {options.transports[0]}", lambda: stale_name(options, options.transports[0])))
     cases.append((f"a late name, {options.transports[0]}", lambda: late_name(options, options.transports[0])))
     run_cases([case for case in cases if options.only in case[0]], at_once=3)

@@ -4,8 +4,10 @@
 
 #include "fabring/communicator.hpp"
 #include "runtime/base/net/net.hpp"
+#include "runtime/startup/config_check.hpp"
 #include "runtime/startup/congestion_check.hpp"
 #include "runtime/startup/usable_transports.hpp"
+#include "topology/interfaces.hpp"
 
 namespace fabring {
 namespace {
@@ -93,6 +95,28 @@ TEST(ConfigByHand, may_not_name_a_congestion_control_that_nobody_has) {
   EXPECT_EQ(engine.error().code(), ErrorCode::invalid_argument);
   EXPECT_THAT(engine.error().message(), StartsWith("FABRING_CONGESTION_CONTROL='cubix': "));
   EXPECT_THAT(engine.error().message(), HasSubstr("did you mean 'cubic'?; there are: auto, "));
+}
+
+// Of two ranks, and nobody waits for the other.
+TEST(ConfigByHand, may_not_leave_a_rank_without_an_interface) {
+  const auto addresses = interface_addresses();
+  if (!addresses || addresses->empty() || !addresses->front().loopback) GTEST_SKIP() << "no loopback address here";
+  Config config = alone();
+  config.rank = 1;
+  config.world_size = 2;
+  config.master_addr = "127.0.0.1";
+  config.rendezvous_timeout = 1s;
+  for (const char* filter : {"nosuch0", "^*", "203.0.113.0/24"}) {
+    config.interface = filter;
+    const auto engine = Engine::create(config);
+    ASSERT_FALSE(engine.has_value());
+    EXPECT_EQ(engine.error().code(), ErrorCode::unavailable) << engine.error().message();
+    EXPECT_THAT(engine.error().message(), HasSubstr(filter));
+  }
+  for (const char* filter : {"", "lo", "^nosuch0", "127.0.0.0/8,nosuch0"}) {
+    config.interface = filter;
+    EXPECT_TRUE(check_interface_here(config).ok()) << filter;
+  }
 }
 
 // Where sockets come first they are what was asked for; elsewhere they are one of several.

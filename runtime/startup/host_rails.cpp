@@ -118,6 +118,12 @@ RailChoice find_rails(const std::vector<InterfaceAddress>& addresses, const Inte
   return choose_rails(addresses, request, chosen, read_interface_facts(addresses), most_of(most));
 }
 
+rails::Leaves way_out(const rails::Card& from, const std::string& to) {
+  const std::string by = interface_towards(from.address, to);
+  if (by == "lo" && from.name != by) return rails::Leaves::by_none;
+  return by.empty() || by == from.name ? rails::Leaves::by_card : rails::Leaves::by_another;
+}
+
 std::vector<std::string> near_cards(const RailChoice& cards, const HostPlaces& places, int index, int sharers) {
   std::vector<std::string> known, unknown;
   for (const RailChoice::Rail& rail : cards.rails)
@@ -187,11 +193,7 @@ Result<std::unique_ptr<Endpoint>> open_rails(UsableTransports& usable, const std
   how.world_size = options.world_size;
   how.host = host.host;
   how.patience = options.config.silence_timeout;
-  how.leaves = [](const rails::Card& from, const std::string& to) {
-    const std::string by = interface_towards(from.address, to);
-    if (by == "lo" && from.name != by) return rails::Leaves::by_none;
-    return by.empty() || by == from.name ? rails::Leaves::by_card : rails::Leaves::by_another;
-  };
+  how.leaves = way_out;
   how.note = [log = host.log](const std::string& text, bool again) {
     log.write(again ? LogLevel::info : LogLevel::warning, text);
   };

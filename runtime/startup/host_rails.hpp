@@ -32,6 +32,9 @@ struct HostRails {
 RailChoice find_rails(const std::vector<InterfaceAddress>& addresses, const InterfaceRequest& request,
                       const InterfaceAddress& chosen, int most);
 
+/// How packets from this card to an address leave, as the kernel says; if it does not, by the card.
+rails::Leaves way_out(const rails::Card& from, const std::string& to);
+
 /// Of RDMA devices those that FABRING_INTERFACE leaves: without the ones that a ^ list names; if any other list names
 /// devices, only these, else all. Names or beginnings (rdmap*). Errors: invalid_argument where a ^ list leaves none.
 /// Pure.

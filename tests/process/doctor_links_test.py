@@ -200,6 +200,25 @@ def called(report, rank, interface):
             and "libfabric" not in doors[probe["to"]][probe["door"]]["purpose"]]
 
 
+def doctor_host(options, network, host):
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("FABRING_")}
+    done = subprocess.run([*network.command_prefix(host), harness.cli(options), "doctor", "host", "--json"],
+                          env={**environment, "FABRING_MASTER_ADDR": network.address(0)}, capture_output=True, text=True, timeout=30 * harness.slowness)
+    return json.loads(done.stdout)
+
+
+def cards_of_one_network(options):
+    """Without routing by source all leaves by the first: `doctor host` says what to do."""
+    remedy = "ip route add 10.78.0.0/24 dev eth1 table 101; ip rule add from {} table 101"
+    with hosts.Hosts(2, cards=[["1gbit", "1gbit"]] * 2, one_network=True) as network:
+        alone = doctor_host(options, network, 1)
+        finding = find(alone, "net.rails", "eth1", ["packets from 10.78.0.34", "leave by eth0"])
+        require(finding["severity"] == "warning" and remedy.format(network.address(1, 1)) in finding["fix"], f"{finding}")
+        for host in range(2):
+            network.route_by_source(host)
+        require(not [one for one in bad(doctor_host(options, network, 1)) if one["id"] == "net.rails"], "doctor host warns still")
+
+
 def labelled_address(options):
     """A label stands in place of the interface's name where addresses are listed."""
     with hosts.Hosts(2, cards=[["1gbit", "1gbit"]] * 2) as network:
@@ -418,7 +437,7 @@ def main():
     options = arguments(__doc__, runs=1)
     hosts.require_or_skip()
     links = [healthy, healthy_v6, one_way_block, unreachable_route, small_mtu_on_the_way, mtus_differ, wrong_interface,
-             address_twice, labelled_address, missing_rank, late_rank, killed_rank, a_setting_that_one_rank_cannot_read, stopped_rank, settings_differ, other_provider, other_secret, wrong_master]
+             address_twice, cards_of_one_network, labelled_address, missing_rank, late_rank, killed_rank, a_setting_that_one_rank_cannot_read, stopped_rank, settings_differ, other_provider, other_secret, wrong_master]
     # A transport of its own, so that this is measured over libfabric's as well.
     one_network = functools.partial(one_slow_card_of_one_network, transport="fabric" if "fabric" in options.transports else "tcp")
     one_network.__name__ = "one_slow_card_of_one_network"

@@ -120,4 +120,11 @@ std::vector<Joint> join(Rank lower_rank, const std::vector<Card>& lower, Rank hi
   return joints;
 }
 
+std::string source_routing(const Card& card, std::size_t index) {
+  return fmt::format(
+      "two cards of one network need routing by source, on each host: ip route add {0} dev {1} table {2}; ip rule add "
+      "from {3} table {2}. FABRING_RAILS=1 uses the first card alone",
+      card.network, card.name, 100 + index, card.address);
+}
+
 }  // namespace fabring::rails

@@ -39,6 +39,16 @@ struct RailAddress {
   static Result<RailAddress> decode(std::string_view bytes);
 };
 
+/// How packets from an address of this host to another host leave.
+enum class Leaves : std::uint8_t {
+  by_card,
+  by_another,  ///< the kernel's routes do not look at the sender's address
+  by_none,     ///< to an address of this host: it does not leave
+};
+
+/// What has packets leave by the `index`th card of its host, where an earlier one is on its network.
+std::string source_routing(const Card& card, std::size_t index);
+
 /// One way between two ranks: a card of each.
 struct Joint {
   std::size_t lower = 0;   ///< index of the lower rank's card

@@ -17,12 +17,6 @@ struct Rail {
   std::unique_ptr<Endpoint> endpoint;
 };
 
-enum class Leaves : std::uint8_t {
-  by_card,
-  by_another,  ///< the kernel's routes do not look at the sender's address
-  by_none,     ///< to an address of this host: it does not leave
-};
-
 struct RailsOptions {
   Rank self = 0;
   int world_size = 1;

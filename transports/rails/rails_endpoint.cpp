@@ -74,13 +74,9 @@ Status RailsEndpoint::add_peer(Rank rank, std::string_view text) {
       // Cards of different networks may have no router between them. Of one network, half of the speed is missing.
       if (here.network == there.card.network && !std::exchange(noted_routing_, true))
         note(way, News::unrouted,
-             fmt::format("card {0} carries nothing to rank {1} on host {2}: {3}, as the kernel routes by the "
-                         "destination alone. Two "
-                         "cards of one network need routing by source, on each host: ip route add {4} dev {0} table "
-                         "101; ip rule "
-                         "add "
-                         "from {5} table 101. FABRING_RAILS=1 uses the first card alone",
-                         here.name, rank, address->host, way.trouble, here.network, here.address));
+             fmt::format("card {} carries nothing to rank {} on host {}: {}, as the kernel routes by the destination "
+                         "alone; {}",
+                         here.name, rank, address->host, way.trouble, source_routing(here, way.rail)));
     } else {
       const Status added = endpoint_of(way).add_peer(rank, there.endpoint);
       if (!added.ok()) return added.with_prefix(fmt::format("card {} of rank {}: ", there.card.name, rank));

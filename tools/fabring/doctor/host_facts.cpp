@@ -1,11 +1,15 @@
 #include "tools/fabring/doctor/host_facts.hpp"
 
+#include <arpa/inet.h>
 #include <fcntl.h>
 #include <sys/statvfs.h>
 #include <sys/timex.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <iterator>
+#include <set>
 #include <system_error>
 
 #include "runtime/startup/host_rails.hpp"
@@ -72,15 +76,31 @@ std::string master_of(const Environment& environment) {
   return {};
 }
 
+// Of cards whose network an earlier one has too, the interface by which their packets leave where that is another.
+std::map<std::string, std::string> ways_of_one_network(const std::vector<RailChoice::Rail>& rails,
+                                                       const std::vector<InterfaceAddress>& own) {
+  std::map<std::string, std::string> found;
+  std::set<std::string> networks;
+  for (const RailChoice::Rail& rail : rails) {
+    if (networks.insert(rail.network).second) continue;
+    const std::string to = neighbour_of(rail.address, own);
+    const std::string by = to.empty() ? std::string() : interface_towards(rail.address.address, to);
+    if (!by.empty() && by != rail.address.interface) found[rail.address.interface] = by;
+  }
+  return found;
+}
+
 // The address that a rank would use, and in the facts the cards.
 std::string choose_cards(HostFacts& facts, const Config& config) {
   facts.towards_master = address_towards(facts.environment, facts.master_name);
   facts.rails = {};
+  facts.leaves_by.clear();
   if (!facts.interfaces) return {};
   const InterfaceRequest request{config.interface, false, facts.towards_master};
   const auto choice = choose_interface(*facts.interfaces, request);
   if (!choice) return {};
   facts.rails = find_rails(*facts.interfaces, request, choice->chosen, config.rails);
+  facts.leaves_by = ways_of_one_network(facts.rails.rails, *facts.interfaces);
   return choice->chosen.address;
 }
 
@@ -92,6 +112,28 @@ std::string address_towards(const Environment& environment, const std::optional<
   if (master_name && !master_name->addresses.empty()) return source_address_towards(master_name->addresses.front());
   // Documentation addresses: nothing is sent, the routing table says which way the default goes.
   return address_by_default(source_address_towards("192.0.2.1"), source_address_towards("2001:db8::1"));
+}
+
+std::string neighbour_of(const InterfaceAddress& one, const std::vector<InterfaceAddress>& own) {
+  const int family = one.v6 ? AF_INET6 : AF_INET, bits = one.v6 ? 128 : 32;
+  unsigned char bytes[16] = {};
+  if (::inet_pton(family, one.address.c_str(), bytes) != 1 || one.prefix_bits <= 0 || one.prefix_bits > bits) return {};
+  InterfaceAddress other = one;
+  for (unsigned number = 1; number < 256; ++number) {
+    unsigned char near[16];
+    std::copy(std::begin(bytes), std::end(bytes), near);
+    near[bits / 8 - 1] = static_cast<unsigned char>(near[bits / 8 - 1] ^ number);
+    char text[INET6_ADDRSTRLEN] = "";
+    ::inet_ntop(family, near, text, sizeof text);
+    other.address = text;
+    // The first and the last of a network are no host's, but where it has only two.
+    const int free_bits = bits - one.prefix_bits;
+    const unsigned hosts = free_bits >= 8 ? 255u : (1u << free_bits) - 1, host = near[bits / 8 - 1] & hosts;
+    const bool taken = std::any_of(own.begin(), own.end(), [&](const auto& a) { return a.address == other.address; });
+    if (network_of(other) == network_of(one) && !taken && (free_bits < 2 || (host != 0 && host != hosts)))
+      return other.address;
+  }
+  return {};
 }
 
 std::string address_by_default(const std::string& v4, const std::string& v6) {

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -52,6 +53,7 @@ struct HostFacts {
   std::optional<Result<Topology>> topology;  ///< nothing: no answer in time
   Result<std::vector<InterfaceAddress>> interfaces = Status(ErrorCode::unavailable, "not asked");
   RailChoice rails;                                       ///< cards that a rank would use at once
+  std::map<std::string, std::string> leaves_by;           ///< of a card by which nothing would leave: by which it does
   std::string towards_master;                             ///< address that this host would send from
   std::optional<NameFacts> own_name;                      ///< nothing: no answer in time
   std::optional<NameFacts> master_name;                   ///< nothing: none given, or no answer in time
@@ -78,5 +80,9 @@ std::string address_towards(const Environment& environment, const std::optional<
 /// link-local one: in a pod of an IPv6 cluster IPv4 goes out of 169.254.0.0/16 through a NAT, by which nobody comes
 /// back. Pure.
 std::string address_by_default(const std::string& v4, const std::string& v6);
+
+/// An address of the network of `one` that is none of `own`: of another host, as far as routes are concerned. Empty
+/// where the network has no other. Pure.
+std::string neighbour_of(const InterfaceAddress& one, const std::vector<InterfaceAddress>& own);
 
 }  // namespace fabring::tools

@@ -10,6 +10,7 @@
 #include "tools/fabring/doctor/host_checks.hpp"
 #include "tools/fabring/doctor/ip_address.hpp"
 #include "topology/cpus.hpp"
+#include "transports/rails/rail_address.hpp"
 
 namespace fabring::tools {
 namespace {
@@ -57,7 +58,28 @@ InterfaceRequest request_of(const HostFacts& facts) {
   return {filter == facts.environment.end() ? "" : filter->second, false, facts.towards_master};
 }
 
-Findings cards_at_once(const RailChoice& cards) {
+// Those that carry nothing, though they are on a network that other hosts share.
+Findings idle_cards(const HostFacts& facts) {
+  Findings found;
+  const auto& rails = facts.rails.rails;
+  for (std::size_t i = 0; i < rails.size(); ++i) {
+    const RailChoice::Rail& rail = rails[i];
+    const auto by = facts.leaves_by.find(rail.address.interface);
+    if (by == facts.leaves_by.end()) continue;
+    found.push_back({"net.rails", Severity::warning,
+                     fmt::format("card {} would carry nothing: packets from {} to others of {} leave by {}, as the "
+                                 "kernel routes by the destination alone",
+                                 by->first, rail.address.address, rail.network, by->second),
+                     "a job leaves this card out, and has that much less bandwidth",
+                     rails::source_routing({by->first, rail.network, rail.address.address}, i), by->first});
+  }
+  return found;
+}
+
+Findings cards_at_once(const HostFacts& facts) {
+  RailChoice cards = facts.rails;
+  std::erase_if(cards.rails,
+                [&](const RailChoice::Rail& rail) { return facts.leaves_by.contains(rail.address.interface); });
   const std::size_t count = cards.rails.size();
   const bool guessed = count > 0 && cards.rails.front().megabits == 0 && count + cards.rejected.size() > 1;
   if (count < 2 && !guessed) return {};
@@ -104,7 +126,8 @@ Findings interface(const HostFacts& facts) {
                      "mistyped name a job uses other interfaces than were meant",
                      "correct FABRING_INTERFACE, unless the name is another host's (ip -br address lists those here)",
                      {}});
-  for (Finding& finding : cards_at_once(facts.rails)) found.push_back(std::move(finding));
+  for (const auto& check : {cards_at_once, idle_cards})
+    for (Finding& finding : check(facts)) found.push_back(std::move(finding));
   const std::string route = default_route(facts);
   if (!route.empty() && route != choice->chosen.interface && facts.master.empty() && wanted.empty() &&
       !has_only_link_local(*facts.interfaces, route))

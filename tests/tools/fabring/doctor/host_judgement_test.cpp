@@ -60,6 +60,38 @@ TEST(DoctorHost, ACardWhoseSpeedNobodyKnowsIsSaidToBeOne) {
                                           testing::Not(HasSubstr("does not know"))));
 }
 
+TEST(DoctorHost, ACardWhosePacketsLeaveByAnotherIsNamedWithTheRemedy) {
+  MadeUpHost host;
+  host.facts.rails.rails = {tests::rail("eth0"), tests::rail("eth1", 100'000, "10.0.0.6")};
+  host.facts.leaves_by = {{"eth1", "eth0"}};
+  Findings found;
+  for (Finding& finding : host.check())
+    if (finding.id == "net.rails") found.push_back(std::move(finding));
+  ASSERT_EQ(found.size(), 1u) << "and not that a rank would use both";
+  EXPECT_EQ(found[0].severity, Severity::warning);
+  EXPECT_THAT(found[0].what, HasSubstr("packets from 10.0.0.6 to others of 10.0.0.0/24 leave by eth0"));
+  EXPECT_THAT(found[0].fix,
+              HasSubstr("ip route add 10.0.0.0/24 dev eth1 table 101; ip rule add from 10.0.0.6 table 101"));
+}
+
+TEST(DoctorHost, RoutesAreAskedForAnAddressOfTheNetworkThatIsAnotherHosts) {
+  const auto neighbour = [](const char* address, int bits, std::vector<InterfaceAddress> own = {}) {
+    const InterfaceAddress one{"eth0", address, bits, std::string_view(address).find(':') != std::string_view::npos,
+                               true,   false};
+    own.push_back(one);
+    return tools::neighbour_of(one, own);
+  };
+  EXPECT_EQ(neighbour("10.0.0.5", 24), "10.0.0.4");
+  EXPECT_EQ(neighbour("10.0.0.5", 24, {{"eth1", "10.0.0.4", 24, false, true, false}}), "10.0.0.7");
+  EXPECT_EQ(neighbour("10.0.0.1", 24), "10.0.0.3") << "the first is the network's own";
+  EXPECT_EQ(neighbour("10.0.0.254", 24), "10.0.0.252") << "the last is for all";
+  EXPECT_EQ(neighbour("10.0.0.1", 30), "10.0.0.2");
+  EXPECT_EQ(neighbour("10.0.0.1", 31), "10.0.0.0");
+  EXPECT_EQ(neighbour("10.0.0.1", 32), "");
+  EXPECT_EQ(neighbour("fd00::5", 64), "fd00::4");
+  EXPECT_EQ(neighbour("nonsense", 24), "");
+}
+
 TEST(DoctorHost, TheWayOutIsNoLinkLocalAddressWhereNoMasterIsNamed) {
   using tools::address_by_default;
   EXPECT_EQ(address_by_default("10.0.0.5", "2600::5"), "10.0.0.5");

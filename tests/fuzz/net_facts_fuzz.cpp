@@ -58,9 +58,11 @@ void run(std::string_view input) {
     picture.probes.push_back(read_probes(probes));
   }
   judge_all(picture);
-  const auto leaves_by = [](const std::string&, const std::string&) { return std::string("eth0"); };
+  const auto leaves = [](const rails::Card& card, const std::string&) {
+    return card.name == "eth0" ? rails::Leaves::by_card : rails::Leaves::by_another;
+  };
   for (const std::string& doors : {tools::encode_doors(picture.ranks), std::string(input)}) {
-    const auto calls = tools::calls_of(doors, facts_of(0), world, leaves_by);
+    const auto calls = tools::calls_of(doors, facts_of(0), world, leaves);
     for (const auto& call : calls.plain) require(call.rank > 0 && call.rank < world, "calls are at other ranks");
     for (const auto& call : calls.fabric) require(call.rank > 0 && call.rank < world, "likewise over libfabric");
   }
@@ -73,7 +75,8 @@ Seeds seeds() {
       all += piece(facts_of(rank).encode()) + piece(encode(probes_of(rank, reach)));
     return all;
   };
-  return {all_say(tools::Reach::fine), all_say(tools::Reach::no_answer), all_say(tools::Reach::large_stalls)};
+  return {all_say(tools::Reach::fine), all_say(tools::Reach::no_answer), all_say(tools::Reach::large_stalls),
+          all_say(tools::Reach::unrouted)};
 }
 
 }  // namespace fabring::fuzz::net_facts

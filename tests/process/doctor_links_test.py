@@ -192,6 +192,13 @@ def address_twice(options):
         find(report, "net.refused", "host host1", ["no other host reaches it"])
 
 
+def own_networks(network):
+    """As in a routed fabric: each card has a network of its own, and a route to the others' on its side."""
+    for host in range(network.count):
+        for card, *_ in network.ports(host):
+            network.change_address(host, card, f"{network.address(host, card)}/32", route=f"10.78.{card}.0/24")
+
+
 def called(report, rank, interface):
     """What this rank found of the others' ports of our own on this card."""
     doors = {one["rank"]: one["doors"] for one in report["ranks"]}
@@ -200,23 +207,52 @@ def called(report, rank, interface):
             and "libfabric" not in doors[probe["to"]][probe["door"]]["purpose"]]
 
 
-def doctor_host(options, network, host):
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("FABRING_")}
-    done = subprocess.run([*network.command_prefix(host), harness.cli(options), "doctor", "host", "--json"],
-                          env={**environment, "FABRING_MASTER_ADDR": network.address(0)}, capture_output=True, text=True, timeout=30 * harness.slowness)
-    return json.loads(done.stdout)
+def routed_cards(options):
+    """Every address is a network of its own, as a job takes it: cards are joined by their order."""
+    with hosts.Hosts(2, cards=[["1gbit", "1gbit"]] * 2) as network:
+        own_networks(network)
+        report, code = check(options, network, "net")
+        require(code == 0 and not bad(report), f"exit {code}: {report['findings']}")
+        require(all(called(report, rank, "eth1") == ["fine"] for rank in range(2)), "the second cards were not called at")
+
+
+def a_routed_card_that_leads_nowhere(options):
+    with hosts.Hosts(2, cards=[["1gbit", "1gbit"]] * 2) as network:
+        own_networks(network)
+        network.silence(1, 1)
+        report, code = check(options, network, "net")
+        require(code == 0, f"exit {code}: {report['findings']}")
+        lost = [one for one in bad(report) if one["id"] in ("net.dropped", "net.no_route")]
+        require(len(lost) == 2 and all("eth1" in one["what"] and "the other direction fails too" in one["what"] for one in lost), f"{report['findings']}")
+        only(report, "net.dropped", "net.no_route")
 
 
 def cards_of_one_network(options):
-    """Without routing by source all leaves by the first: `doctor host` says what to do."""
+    """Without routing by source all leaves by the first: a job does without the second, and says what to do."""
     remedy = "ip route add 10.78.0.0/24 dev eth1 table 101; ip rule add from {} table 101"
     with hosts.Hosts(2, cards=[["1gbit", "1gbit"]] * 2, one_network=True) as network:
+        report, code = check(options, network, "net")
+        require(code == 0, f"exit {code}: {report['findings']}")
+        for rank in range(2):
+            finding = find(report, "net.unrouted", f"rank {rank} (host host{rank})", ["card eth1 carries nothing", network.address(rank, 1)])
+            require(finding["severity"] == "warning" and remedy.format(network.address(rank, 1)) in finding["fix"], f"{finding}")
+        only(report, "net.unrouted")
+        require(len(bad(report)) == 2, f"{report['findings']}")
         alone = doctor_host(options, network, 1)
         finding = find(alone, "net.rails", "eth1", ["packets from 10.78.0.34", "leave by eth0"])
         require(finding["severity"] == "warning" and remedy.format(network.address(1, 1)) in finding["fix"], f"{finding}")
         for host in range(2):
             network.route_by_source(host)
+        report, code = check(options, network, "net")
+        require(code == 0 and not bad(report), f"exit {code}: {report['findings']}")
         require(not [one for one in bad(doctor_host(options, network, 1)) if one["id"] == "net.rails"], "doctor host warns still")
+
+
+def doctor_host(options, network, host):
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("FABRING_")}
+    done = subprocess.run([*network.command_prefix(host), harness.cli(options), "doctor", "host", "--json"],
+                          env={**environment, "FABRING_MASTER_ADDR": network.address(0)}, capture_output=True, text=True, timeout=30 * harness.slowness)
+    return json.loads(done.stdout)
 
 
 def labelled_address(options):
@@ -383,6 +419,25 @@ def one_slow_card(options):
         return f"{finding['what']}, in {report['seconds']:.1f} s"
 
 
+def one_slow_routed_card(options):
+    with hosts.Hosts(2, cards=[["1gbit", "1gbit"]] * 2) as network:
+        own_networks(network)
+        reshape(network.namespace(1), "eth1", "100mbit")
+        reshape(network.switch, "port1c1", "100mbit")
+        report, code = check(options, network, "bench", timeout=50)
+        require([one["card"] for one in report["cards"]] == ["eth0", "eth1"], f"measured {report['cards']}")
+        require(code == 1, f"exit {code}: {json.dumps(report, indent=1)}")
+        find(report, "bench.slow_card", "eth1")
+
+
+def unrouted_card(options):
+    """What was not measured apart is not fine."""
+    with hosts.Hosts(2, cards=[["1gbit", "1gbit"]] * 2, one_network=True) as network:
+        report, _ = check(options, network, "bench", timeout=50)
+        finding = find(report, "bench.cards", "", ["not measured apart: eth1", "leave by another card"])
+        require(finding["severity"] == "not_checked", f"{finding}")
+
+
 def one_slow_card_of_one_network(options, transport):
     """Two cards of one network, told apart by routing by source: each is measured alone."""
     with hosts.Hosts(2, cards=[["1gbit", "1gbit"]] * 2, one_network=True) as network:
@@ -437,11 +492,11 @@ def main():
     options = arguments(__doc__, runs=1)
     hosts.require_or_skip()
     links = [healthy, healthy_v6, one_way_block, unreachable_route, small_mtu_on_the_way, mtus_differ, wrong_interface,
-             address_twice, cards_of_one_network, labelled_address, missing_rank, late_rank, killed_rank, a_setting_that_one_rank_cannot_read, stopped_rank, settings_differ, other_provider, other_secret, wrong_master]
+             address_twice, routed_cards, a_routed_card_that_leads_nowhere, cards_of_one_network, labelled_address, missing_rank, late_rank, killed_rank, a_setting_that_one_rank_cannot_read, stopped_rank, settings_differ, other_provider, other_secret, wrong_master]
     # A transport of its own, so that this is measured over libfabric's as well.
     one_network = functools.partial(one_slow_card_of_one_network, transport="fabric" if "fabric" in options.transports else "tcp")
     one_network.__name__ = "one_slow_card_of_one_network"
-    rates = [even, one_slow_link, one_slow_direction, one_slow_card, one_network, below_expected, stuck, dies_meanwhile]
+    rates = [even, one_slow_link, one_slow_direction, one_slow_card, one_slow_routed_card, unrouted_card, one_network, below_expected, stuck, dies_meanwhile]
     named = lambda cases: [(case.__name__.replace("_", " "), lambda c=case: c(options)) for case in cases
                            if options.only in case.__name__]
     # Bandwidths are measured one after the other, the rest side by side.

@@ -1,6 +1,7 @@
 #include "tools/fabring/doctor/bench_cards.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -11,6 +12,7 @@
 #include "tools/fabring/doctor/ip_address.hpp"
 #include "tools/fabring/median.hpp"
 #include "topology/rail_choice.hpp"
+#include "transports/rails/rail_address.hpp"
 
 namespace fabring::tools {
 namespace {
@@ -50,11 +52,12 @@ std::vector<OwnCard> decode(const char* table) {
   return cards;
 }
 
-// The `place`th card of a network.
-const OwnCard* card_at(const std::vector<OwnCard>& cards, const std::string& network, std::size_t place) {
-  for (const OwnCard& card : cards)
-    if (card.network == network && place-- == 0) return &card;
-  return nullptr;
+rails::Card as_told(const OwnCard& card) { return {card.name, card.network, card.address}; }
+
+std::vector<rails::Card> as_told(const std::vector<OwnCard>& cards) {
+  std::vector<rails::Card> told;
+  for (const OwnCard& card : cards) told.push_back(as_told(card));
+  return told;
 }
 
 // The other cards' figures for one direction between two hosts; 0: there is none.
@@ -118,6 +121,40 @@ OwnCards own_cards(const std::vector<std::string>& report, const std::vector<Int
   return own;
 }
 
+std::vector<std::optional<std::size_t>> cards_beside(const std::vector<OwnCard>& first, Rank rank,
+                                                     const std::vector<OwnCard>& own) {
+  std::vector<std::optional<std::size_t>> beside(first.size());
+  if (first.empty() || own.empty()) return beside;
+  if (rank == 0) {
+    for (std::size_t i = 0; i < first.size(); ++i) beside[i] = i;
+    return beside;
+  }
+  // Of one host the first cards are one and the same.
+  const bool one_host = !own.front().address.empty() && own.front().address == first.front().address;
+  for (const rails::Joint& joint : rails::join(0, as_told(first), rank, as_told(own), one_host))
+    beside[joint.lower] = joint.higher;
+  return beside;
+}
+
+Findings not_apart(const std::vector<OwnCard>& cards, const std::vector<Apart>& apart) {
+  std::vector<std::string> alone, unrouted;
+  for (std::size_t i = 0; i < std::min(cards.size(), apart.size()); ++i)
+    if (apart[i] != Apart::yes) (apart[i] == Apart::unrouted ? unrouted : alone).push_back(cards[i].name);
+  Findings found;
+  if (!alone.empty())
+    found.push_back({"bench.cards", Severity::not_checked,
+                     fmt::format("not measured apart: {}, as not every rank has a card that a job joins to it",
+                                 fmt::join(alone, ", ")),
+                     "", "fabring doctor host says of each host which cards a rank uses", ""});
+  if (!unrouted.empty())
+    found.push_back({"bench.cards", Severity::not_checked,
+                     fmt::format("not measured apart: {}, as packets between the hosts leave by another card: a job "
+                                 "does without",
+                                 fmt::join(unrouted, ", ")),
+                     "", "routes; fabring doctor net says which packets, and what cards of one network need", ""});
+  return found;
+}
+
 Result<std::vector<CardMatrix>> cards_in_use(Engine& engine, std::chrono::steady_clock::time_point deadline,
                                              Findings& unmeasured) {
   Communicator world = engine.world();
@@ -129,30 +166,39 @@ Result<std::vector<CardMatrix>> cards_in_use(Engine& engine, std::chrono::steady
   const Table mine = encode(world.rank() == 0 && no_time ? std::vector<OwnCard>() : own);
   std::vector<char> all(mine.size() * static_cast<std::size_t>(world.size()));
   FABRING_TRY(world.all_gather(mine.data(), all.data(), mine.size(), DataType::uint8));
+  const auto size = static_cast<std::size_t>(world.size()), self = static_cast<std::size_t>(world.rank());
+  std::vector<std::vector<OwnCard>> of_rank;
+  for (std::size_t rank = 0; rank < size; ++rank) of_rank.push_back(decode(all.data() + rank * mine.size()));
+  const std::vector<OwnCard> first = of_rank.front();
+  if (first.empty()) return std::vector<CardMatrix>();
+  if (self > 0) of_rank[self] = own;  // also if there are more than can be told
+  std::vector<std::vector<std::optional<std::size_t>>> beside;
+  for (std::size_t rank = 0; rank < size; ++rank)
+    beside.push_back(cards_beside(first, static_cast<Rank>(rank), of_rank[rank]));
   std::vector<CardMatrix> cards;
-  std::vector<std::int32_t> usable;
-  for (const OwnCard& first : decode(all.data())) {
-    const auto place = static_cast<std::size_t>(
-        std::count_if(cards.begin(), cards.end(), [&](const CardMatrix& one) { return one.network == first.network; }));
-    const OwnCard* here = card_at(own, first.network, place);
-    cards.push_back({first.name, first.network, {}, {}, {}});
-    if (here != nullptr)
-      cards.back().only = here->address.empty() ? control_interface(engine) + "," + here->name : here->address;
-    // What leaves by another card cannot be measured apart.
-    bool apart = here != nullptr;
-    for (std::size_t rank = 0; apart && rank < static_cast<std::size_t>(world.size()); ++rank) {
-      const auto of_rank = decode(all.data() + rank * mine.size());
-      const OwnCard* there = card_at(of_rank, first.network, place);
-      if (there == nullptr || there->address.empty() || there->address == here->address) continue;
-      const std::string by = interface_towards(here->address, there->address);
-      apart = by.empty() || by == here->name || by == "lo";
+  std::vector<std::int32_t> apart;
+  for (std::size_t i = 0; i < first.size(); ++i) {
+    cards.push_back({first[i].name, first[i].network, {}, {}, {}});
+    apart.push_back(static_cast<std::int32_t>(beside[self][i] ? Apart::yes : Apart::no_partner));
+    if (!beside[self][i]) continue;
+    const OwnCard& here = of_rank[self][*beside[self][i]];
+    cards.back().only = here.address.empty() ? control_interface(engine) + "," + here.name : here.address;
+    for (std::size_t rank = 0; rank < size; ++rank) {
+      if (!beside[rank][i]) continue;
+      const OwnCard& there = of_rank[rank][*beside[rank][i]];
+      if (there.address.empty() || there.address == here.address) continue;
+      const std::string by = interface_towards(here.address, there.address);
+      if (by != here.name && by != "lo" && (!by.empty() || here.network != there.network))
+        apart.back() = static_cast<std::int32_t>(Apart::unrouted);
     }
-    usable.push_back(apart);
   }
-  if (cards.empty()) return cards;
-  FABRING_TRY(world.allreduce(usable.data(), usable.data(), usable.size(), DataType::int32, ReduceOp::min));
+  FABRING_TRY(world.allreduce(apart.data(), apart.data(), apart.size(), DataType::int32, ReduceOp::min));
+  std::vector<Apart> of_all;
+  for (const std::int32_t one : apart) of_all.push_back(static_cast<Apart>(one));
+  if (first.size() > 1)
+    for (Finding& finding : not_apart(first, of_all)) unmeasured.push_back(std::move(finding));
   for (std::size_t i = cards.size(); i-- > 0;)
-    if (usable[i] == 0) cards.erase(cards.begin() + static_cast<std::ptrdiff_t>(i));
+    if (of_all[i] != Apart::yes) cards.erase(cards.begin() + static_cast<std::ptrdiff_t>(i));
   if (cards.size() < 2) cards.clear();
   return cards;
 }

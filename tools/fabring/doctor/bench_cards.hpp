@@ -1,9 +1,11 @@
 #pragma once
 // measure_cards(): where ranks use several network cards at once, a slow one hides behind the others. Each card that
-// all of them have is measured apart, with an engine of its own, and the cards are compared with each other: the cards
-// of a network, first with first and second with second, or the devices (EFA).
+// all of them have is measured apart, with an engine of its own, and the cards are compared with each other. Of each
+// rank it is the card that a job joins to rank 0's.
 
 #include <chrono>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -41,8 +43,21 @@ OwnCards own_cards(const std::vector<std::string>& report, const std::vector<Int
 /// What is not measured apart and why, as a finding. Pure.
 Findings not_measured(const OwnCards& own, bool no_time);
 
+/// The card of rank `rank` that is measured together with that of each number of rank 0; nothing: it has none. Pure.
+std::vector<std::optional<std::size_t>> cards_beside(const std::vector<OwnCard>& first, Rank rank,
+                                                     const std::vector<OwnCard>& own);
+
+/// Can a card of rank 0 be measured apart?
+enum class Apart : std::int32_t {
+  no_partner,  ///< a rank has no card that is joined to it
+  unrouted,    ///< what should leave by it leaves by another
+  yes,
+};
+/// Of those that cannot be. Pure.
+Findings not_apart(const std::vector<OwnCard>& cards, const std::vector<Apart>& apart);
+
 /// The cards to measure, rank 0's order; empty where ranks use one card, or where rank 0 has no time for it. What this
-/// rank cannot have measured is in `unmeasured`. Collective over the engine's world.
+/// rank cannot have measured, and what no rank can, is in `unmeasured`. Collective over the engine's world.
 Result<std::vector<CardMatrix>> cards_in_use(Engine& engine, std::chrono::steady_clock::time_point deadline,
                                              Findings& unmeasured);
 

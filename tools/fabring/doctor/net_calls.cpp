@@ -15,13 +15,31 @@ std::string host_of(const Door& door) {
   return address ? address->host : std::string();
 }
 
-// The door of ours on the card that is joined to this door of another rank; null: there is no such card.
-const Door* partner(const std::vector<Door>& own, const std::vector<Door>& theirs, std::size_t at) {
-  for (std::size_t i = 0; i < own.size(); ++i)
-    if (own[i].carries_data() && own[i].network == theirs[at].network &&
-        own[i].fabric.empty() == theirs[at].fabric.empty() && place_of(own, i) == place_of(theirs, at))
-      return &own[i];
-  return nullptr;
+constexpr std::uint8_t for_control = 1, for_data = 2;
+
+bool is_for(const Door& door, bool fabric) { return door.carries_data() && door.fabric.empty() != fabric; }
+
+struct Cards {
+  std::vector<std::size_t> doors;
+  std::vector<rails::Card> cards;
+};
+
+Cards cards_of(const std::vector<Door>& doors, bool fabric) {
+  Cards found;
+  for (std::size_t i = 0; i < doors.size() && found.doors.size() < rails::most_rails; ++i) {
+    if (!is_for(doors[i], fabric)) continue;
+    found.doors.push_back(i);
+    found.cards.push_back(card_of(doors[i]));
+  }
+  return found;
+}
+
+// Which number among the doors for data of its network and kind this one is.
+std::size_t place_of(const std::vector<Door>& doors, std::size_t at) {
+  std::size_t place = 0;
+  for (std::size_t i = 0; i < at; ++i)
+    place += is_for(doors[i], !doors[at].fabric.empty()) && doors[i].network == doors[at].network;
+  return place;
 }
 
 std::uint8_t beside(const std::vector<Door>& doors, std::size_t at) {
@@ -32,14 +50,30 @@ std::uint8_t beside(const std::vector<Door>& doors, std::size_t at) {
   return 255;
 }
 
+// The door of the way that a job uses without having tried it.
+std::size_t first_way(const std::vector<DoorPair>& pairs, const std::vector<Door>& doors) {
+  if (!pairs.empty()) return pairs.front().theirs;
+  return static_cast<std::size_t>(std::ranges::find_if(doors, [](const Door& door) { return is_for(door, false); }) -
+                                  doors.begin());
+}
+
 }  // namespace
 
-std::size_t place_of(const std::vector<Door>& doors, std::size_t at) {
-  std::size_t place = 0;
-  for (std::size_t i = 0; i < at; ++i)
-    place += doors[i].carries_data() && doors[i].network == doors[at].network &&
-             doors[i].fabric.empty() == doors[at].fabric.empty();
-  return place;
+rails::Card card_of(const Door& door) { return {door.interface, door.network, host_of(door)}; }
+
+std::vector<DoorPair> joined_doors(Rank self, const std::vector<Door>& own, Rank rank, const std::vector<Door>& theirs,
+                                   bool fabric) {
+  const Cards here = cards_of(own, fabric), there = cards_of(theirs, fabric);
+  if (here.cards.empty() || there.cards.empty()) return {};
+  const bool lower = self < rank;
+  // Two hosts whose first cards have one address could not even meet.
+  const std::string& first = here.cards.front().address;
+  const bool one_host = !first.empty() && first == there.cards.front().address;
+  std::vector<DoorPair> pairs;
+  for (const rails::Joint& joint : lower ? rails::join(self, here.cards, rank, there.cards, one_host)
+                                         : rails::join(rank, there.cards, self, here.cards, one_host))
+    pairs.push_back({here.doors[lower ? joint.lower : joint.higher], there.doors[lower ? joint.higher : joint.lower]});
+  return pairs;
 }
 
 std::string encode_doors(const std::vector<std::optional<NetFacts>>& ranks) {
@@ -57,7 +91,9 @@ std::string encode_doors(const std::vector<std::optional<NetFacts>>& ranks) {
         if (door.fabric.empty() || fabric) doors.push_back(&door);
     out.number(static_cast<std::uint8_t>(doors.size()));
     for (const Door* door : doors) {
-      out.number(static_cast<std::uint8_t>(door->carries_data())).text(door->network, 64).text(door->address, 64);
+      out.number(
+          static_cast<std::uint8_t>((door->is_control() ? for_control : 0) | (door->carries_data() ? for_data : 0)));
+      out.text(door->network, 64).text(door->address, 64);
       out.text(door->fabric, 256);
     }
   }
@@ -65,14 +101,17 @@ std::string encode_doors(const std::vector<std::optional<NetFacts>>& ranks) {
 }
 
 NetCalls calls_of(std::string_view bytes, const NetFacts& self, int world,
-                  const std::function<std::string(const std::string& from, const std::string& to)>& leaves_by) {
+                  const std::function<rails::Leaves(const rails::Card& from, const std::string& to)>& leaves) {
   WireReader in(bytes);
   std::vector<std::vector<Door>> all(static_cast<std::size_t>(world));
   for (std::vector<Door>& doors : all) {
     const auto count = in.number<std::uint8_t>();
     for (int number = 0; number < count && in.ok(); ++number) {
       Door door;
-      door.purpose = in.number<std::uint8_t>() != 0 ? "data" : "control";
+      const auto purposes = in.number<std::uint8_t>();
+      door.purpose = (purposes & for_data) == 0      ? "control"
+                     : (purposes & for_control) == 0 ? "data"
+                                                     : "control and data";
       door.network = std::string(in.text(64));
       door.address = std::string(in.text(64));
       door.fabric = std::string(in.text(256));
@@ -84,23 +123,37 @@ NetCalls calls_of(std::string_view bytes, const NetFacts& self, int world,
   for (int step = 1; step < world; ++step) {
     const auto rank = static_cast<Rank>((self.rank + step) % world);
     const std::vector<Door>& doors = all[static_cast<std::size_t>(rank)];
-    bool first = true;  // of the doors for data
+    const std::vector<DoorPair> pairs = joined_doors(self.rank, self.doors, rank, doors, false);
+    const std::size_t unseen = first_way(pairs, doors);
     for (std::size_t i = 0; i < doors.size(); ++i) {
-      const auto number = static_cast<std::uint8_t>(i);
-      const Door* own = doors[i].carries_data() ? partner(self.doors, doors, i) : nullptr;
-      if (!doors[i].fabric.empty()) {
-        if (own != nullptr)
-          calls.fabric.push_back({rank, number, static_cast<std::size_t>(own - self.doors.data()), beside(doors, i),
-                                  doors[i].fabric, doors[i].address});
-        continue;
-      }
+      const auto pair = std::ranges::find(pairs, i, &DoorPair::theirs);
+      const bool must = doors[i].is_control() || i == unseen;
+      if (!doors[i].fabric.empty() || (pair == pairs.end() && !must)) continue;
       const auto address = net::SocketAddress::parse(doors[i].address);
       if (!address) continue;
-      const bool must = !doors[i].carries_data() || std::exchange(first, false);
-      const std::string from = own != nullptr ? host_of(*own) : std::string();
-      // As a job: a card beside the first carries data if packets leave by it.
-      const bool joined = own != nullptr && !from.empty() && leaves_by(from, address->host) == own->interface;
-      if (must || joined) calls.plain.push_back({rank, number, *address, must ? std::string() : from});
+      const auto number = static_cast<std::uint8_t>(i);
+      if (must) {
+        calls.plain.push_back({rank, number, *address, ""});
+        continue;
+      }
+      const rails::Card card = card_of(self.doors[pair->own]);
+      const rails::Leaves way = leaves(card, address->host);
+      if (way == rails::Leaves::by_card) calls.plain.push_back({rank, number, *address, card.address});
+      if (way == rails::Leaves::by_another && card.network == doors[i].network) {
+        Probe& none = calls.unrouted.emplace_back();
+        none.to = rank;
+        none.door = number;
+        none.reach = Reach::unrouted;
+      }
+    }
+    const std::vector<DoorPair> over = joined_doors(self.rank, self.doors, rank, doors, true);
+    for (std::size_t way = 0; way < over.size(); ++way) {
+      const Door& there = doors[over[way].theirs];
+      const std::string to = host_of(there);  // none of a device
+      const bool unproved = way > 0 && !to.empty();
+      if (unproved && leaves(card_of(self.doors[over[way].own]), to) != rails::Leaves::by_card) continue;
+      calls.fabric.push_back({rank, static_cast<std::uint8_t>(over[way].theirs), over[way].own,
+                              beside(doors, over[way].theirs), there.fabric, there.address});
     }
   }
   return calls;

@@ -11,12 +11,20 @@
 #include "tools/fabring/doctor/net_fabric.hpp"
 #include "tools/fabring/doctor/net_facts.hpp"
 #include "tools/fabring/doctor/net_probe.hpp"
+#include "transports/rails/rail_address.hpp"
 
 namespace fabring::tools {
 
-/// Which number among the doors for data of its network and kind this one is: of two ranks those of one number are
-/// joined.
-std::size_t place_of(const std::vector<Door>& doors, std::size_t at);
+/// Doors for data of two ranks, by number, on cards that a job joins to each other.
+struct DoorPair {
+  std::size_t own, theirs;
+};
+/// Those of our port, or of libfabric; the first is the way of small messages, which is used unseen. Pure.
+std::vector<DoorPair> joined_doors(Rank self, const std::vector<Door>& own, Rank rank, const std::vector<Door>& theirs,
+                                   bool fabric);
+
+/// The card that a door is on, as other ranks know it.
+rails::Card card_of(const Door& door);
 
 /// What rank 0 tells all: every rank's doors, those of libfabric if all ranks would use it, by the same provider.
 std::string encode_doors(const std::vector<std::optional<NetFacts>>& ranks);
@@ -24,12 +32,13 @@ std::string encode_doors(const std::vector<std::optional<NetFacts>>& ranks);
 struct NetCalls {
   std::vector<NetProbe::Target> plain;
   std::vector<FabricProbe::Target> fabric;
+  std::vector<Probe> unrouted;  ///< not called: on the network of our card, from which packets leave by another
 };
 
-/// The doors that rank `self` has to call at; `leaves_by(from, to)` is the interface by which packets leave. A card
-/// calls at that of the peer that is on its network; the first data door is called at in any case. Pure.
+/// The doors that rank `self` has to call at: for control all, for data those on cards that a job joins to ours, where
+/// packets leave by them (`leaves`). Pure.
 NetCalls calls_of(std::string_view doors, const NetFacts& self, int world,
-                  const std::function<std::string(const std::string& from, const std::string& to)>& leaves_by);
+                  const std::function<rails::Leaves(const rails::Card& from, const std::string& to)>& leaves);
 
 /// Has any rank a door of libfabric?
 bool any_fabric(const std::vector<std::optional<NetFacts>>& ranks);

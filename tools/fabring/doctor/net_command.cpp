@@ -15,6 +15,7 @@
 #include "runtime/base/settings.hpp"
 #include "runtime/bootstrap/bootstrap.hpp"
 #include "runtime/bootstrap/environment_config.hpp"
+#include "runtime/startup/host_rails.hpp"
 #include "tools/fabring/doctor/blob_exchange.hpp"
 #include "tools/fabring/doctor/doctor_command.hpp"
 #include "tools/fabring/doctor/net_calls.hpp"
@@ -103,7 +104,7 @@ class NetCheck {
     if (status.ok()) {
       auto doors = exchange.get("net/doors", told);
       if (doors) {
-        const NetCalls calls = calls_of(*doors, facts, config_.world_size, interface_towards);
+        const NetCalls calls = calls_of(*doors, facts, config_.world_size, way_out);
         status = call_all(calls, probe, fabric, exchange, called, found);
         for (Probe& one : found) tell_way(facts, calls, one);
       } else {
@@ -127,6 +128,7 @@ class NetCheck {
     FABRING_TRY(fabric.start(calls.fabric));
     FABRING_TRY(exchange.put(fmt::format("net/receiving/{}", config_.rank), ""));
     found = probe.call(calls.plain, deadline);
+    found.insert(found.end(), calls.unrouted.begin(), calls.unrouted.end());
     if (config_.rank == 0 && any_fabric(picture_.ranks)) FABRING_TRY(let_go(exchange, deadline));
     if (calls.fabric.empty()) return {};
     const auto go = exchange.get("net/go", deadline);
@@ -170,8 +172,9 @@ class NetCheck {
   }
 
   void add_matrix(nlohmann::ordered_json& json) const {
-    static constexpr const char* names[] = {"fine", "refused",       "no_answer",   "no_route",     "cut",
-                                            "mute", "wrong_service", "turned_away", "large_stalls", "not_tried"};
+    static constexpr const char* names[] = {"fine",         "refused",   "no_answer",     "no_route",
+                                            "cut",          "mute",      "wrong_service", "turned_away",
+                                            "large_stalls", "not_tried", "unrouted"};
     nlohmann::ordered_json ranks = nlohmann::ordered_json::array();
     for (std::size_t rank = 0; rank < picture_.ranks.size(); ++rank) {
       nlohmann::ordered_json one{{"rank", rank}};

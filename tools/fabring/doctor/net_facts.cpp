@@ -133,7 +133,7 @@ std::optional<std::vector<Probe>> decode_probes(std::string_view bytes, int worl
     probe.to = in.number<Rank>();
     probe.door = in.number<std::uint8_t>();
     const auto reach = in.number<std::uint8_t>();
-    if (probe.to < 0 || probe.to >= world || reach > static_cast<std::uint8_t>(Reach::not_tried)) return std::nullopt;
+    if (probe.to < 0 || probe.to >= world || reach > static_cast<std::uint8_t>(Reach::unrouted)) return std::nullopt;
     probe.reach = static_cast<Reach>(reach);
     probe.rtt_us = in.number<std::uint32_t>();
     probe.offset_us = std::int64_t{in.number<std::int32_t>()} * 1000;

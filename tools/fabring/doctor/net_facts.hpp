@@ -25,6 +25,7 @@ enum class Reach : std::uint8_t {
   turned_away,    ///< a rank answers, but of another job, version or secret; `text` says what
   large_stalls,   ///< small messages pass, large ones do not
   not_tried,      ///< time ran out, or the rank gave no address
+  unrouted,       ///< not called: packets from the card of this network leave by another
 };
 
 struct Probe {

@@ -33,6 +33,7 @@ class NetJudge {
   Findings findings() {
     untold();
     unreachable();
+    unrouted();
     slow_large();
     for (Finding& one : differences(picture_)) found_.push_back(std::move(one));
     if (std::none_of(found_.begin(), found_.end(), [](const Finding& one) { return one.severity > Severity::info; }))
@@ -244,14 +245,54 @@ class NetJudge {
     return !tried ? "" : fine ? "; the other direction works" : "; the other direction fails too";
   }
 
-  // Is it the way back of the same card? The same kind of door, at the same place among those of its network.
+  // Is it the way back of the same card? The same kind of door, and joined to it.
   bool joined(const Failure& failure, const Probe& back) const {
     const Door *there = door(failure.to, failure.probe->door), *here = door(failure.from, back.door);
     if (there == nullptr || here == nullptr) return true;
-    if (here->network != there->network || here->fabric.empty() != there->fabric.empty()) return false;
+    if (here->fabric.empty() != there->fabric.empty()) return false;
     if (!here->carries_data() || !there->carries_data()) return here->is_control() && there->is_control();
-    return place_of(picture_.ranks[static_cast<std::size_t>(failure.from)]->doors, back.door) ==
-           place_of(picture_.ranks[static_cast<std::size_t>(failure.to)]->doors, failure.probe->door);
+    const auto pair = pair_of(failure.to, failure.from, back.door);
+    return pair && pair->own == failure.probe->door;
+  }
+
+  // Of this door of `to`, what a job joins to it; nothing if it is joined to none.
+  std::optional<DoorPair> pair_of(Rank from, Rank to, std::uint8_t number) const {
+    const Door* there = door(to, number);
+    if (there == nullptr || !picture_.ranks[static_cast<std::size_t>(from)]) return std::nullopt;
+    for (const DoorPair& pair :
+         joined_doors(from, picture_.ranks[static_cast<std::size_t>(from)]->doors, to,
+                      picture_.ranks[static_cast<std::size_t>(to)]->doors, !there->fabric.empty()))
+      if (pair.theirs == number) return pair;
+    return std::nullopt;
+  }
+
+  // As a job warns: of each rank's cards once.
+  void unrouted() {
+    std::size_t told = 0;
+    for (std::size_t from = 0; from < size(); ++from) {
+      if (!picture_.probes[from]) continue;
+      std::set<std::uint8_t> doors;  // of one number are on one card, but where hosts differ
+      std::set<std::size_t> cards;
+      for (const Probe& probe : *picture_.probes[from]) {
+        if (probe.reach != Reach::unrouted || probe.to < 0 || static_cast<std::size_t>(probe.to) >= size()) continue;
+        if (!doors.insert(probe.door).second) continue;
+        const auto pair = pair_of(static_cast<Rank>(from), probe.to, probe.door);
+        if (!pair || !cards.insert(pair->own).second || told++ >= most_of_a_kind) continue;
+        const Door &here = picture_.ranks[from]->doors[pair->own], &there = *door(probe.to, probe.door);
+        found_.push_back(
+            {"net.unrouted", Severity::warning,
+             fmt::format("card {} carries nothing to {}: packets from {} to {} would not leave by it, as the kernel "
+                         "routes by the destination alone",
+                         here.interface, who(probe.to), here.host_address(), there.host_address()),
+             "a job leaves this card out, and has that much less bandwidth",
+             rails::source_routing(card_of(here), cards.size()), who(static_cast<Rank>(from))});
+      }
+    }
+    if (told > most_of_a_kind)
+      found_.push_back({"net.unrouted", Severity::warning,
+                        fmt::format("the same of {} more cards", told - most_of_a_kind),
+                        "a job leaves these cards out, and has that much less bandwidth",
+                        "routing by source on each host, as above", ""});
   }
 
   std::string mtus(const Failure& failure) const {

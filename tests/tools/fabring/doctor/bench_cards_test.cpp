@@ -68,6 +68,35 @@ TEST(CardsOfABench, ThatCannotBeToldAreNotCheckedAndNotFine) {
   EXPECT_TRUE(not_measured(own_cards({"rails: rdmap16s27"}, {}), true).empty());
 }
 
+TEST(CardsOfABench, AreThoseThatAJobJoins) {
+  const auto two = [](const std::string& networks, const std::string& host) {
+    const std::string second = "10.0.1." + host;
+    return std::vector<OwnCard>{{"eth0", networks.empty() ? "10.0.0." + host + "/32" : networks, "10.0.0." + host},
+                                {"eth1", networks.empty() ? second + "/32" : networks, second}};
+  };
+  using Beside = std::vector<std::optional<std::size_t>>;
+  for (const std::string networks : {"", "10.0.0.0/16"})
+    for (const Rank rank : {0, 1, 2})
+      EXPECT_EQ(cards_beside(two(networks, "1"), rank, two(networks, std::to_string(rank + 1))), (Beside{0, 1}));
+  EXPECT_EQ(cards_beside(two("", "1"), 1, two("", "1")), (Beside{0, 1})) << "of one host";
+  auto swapped = two("", "2");
+  swapped[0].network = swapped[1].network = "n";
+  EXPECT_EQ(cards_beside({{"eth0", "n", "10.0.0.1"}}, 1, swapped), (Beside{0}));
+  EXPECT_EQ(cards_beside(swapped, 1, {{"eth0", "n", "10.0.0.1"}}), (Beside{0, std::nullopt}));
+  EXPECT_EQ(cards_beside(swapped, 1, {}), (Beside{std::nullopt, std::nullopt})) << "one card is not listed";
+  EXPECT_TRUE(cards_beside({}, 1, swapped).empty());
+}
+
+TEST(CardsOfABench, ThatAreNotMeasuredApartAreSaidWithTheReason) {
+  const std::vector<OwnCard> cards{{"eth0", "n", ""}, {"eth1", "n", ""}, {"eth2", "n", ""}};
+  EXPECT_TRUE(not_apart(cards, {Apart::yes, Apart::yes, Apart::yes}).empty());
+  const Findings found = not_apart(cards, {Apart::yes, Apart::unrouted, Apart::no_partner});
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_THAT(found[0].what, HasSubstr("eth2, as not every rank has a card"));
+  EXPECT_THAT(found[1].what, HasSubstr("eth1, as packets between the hosts leave by another card"));
+  for (const Finding& one : found) EXPECT_EQ(one.severity, Severity::not_checked);
+}
+
 TEST(CardsOfABench, ThatAreAlikeAreFine) {
   const Findings found = judge_cards({card("eth0", 2, 1.0), card("eth1", 2, 0.9)});
   ASSERT_EQ(found.size(), 1u);

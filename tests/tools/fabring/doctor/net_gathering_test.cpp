@@ -46,7 +46,9 @@ NetFacts facts_of(Rank rank, int doors) {
   return facts;
 }
 
-std::string leaves_by_first(const std::string&, const std::string&) { return "eth0"; }
+rails::Leaves leaves_by_first(const rails::Card& card, const std::string&) {
+  return card.name == "eth0" ? rails::Leaves::by_card : rails::Leaves::by_another;
+}
 
 TEST(NetGathering, MoreDoorsThanCanBeToldWereNotCheckedAndNobodyIsLost) {
   Table table;

@@ -255,9 +255,7 @@ TEST(NetCalls, ACardCallsAtThatOfItsNetwork) {
   NetPicture picture = with_cards(3);
   picture.ranks[2]->doors.erase(picture.ranks[2]->doors.begin() + 1);  // rank 2 has no eth1 for TCP
   for (auto& facts : picture.ranks) facts->networks = {"fabric"};
-  const auto by = [](const std::string& from, const std::string&) {
-    return from.starts_with("10.0.1.") ? std::string("eth1") : std::string("eth0");
-  };
+  const auto by = [](const rails::Card&, const std::string&) { return rails::Leaves::by_card; };
   const std::string doors = encode_doors(picture.ranks);
   const NetCalls calls = calls_of(doors, *picture.ranks[0], 3, by);
   std::set<std::pair<Rank, int>> plain, fabric;
@@ -267,8 +265,13 @@ TEST(NetCalls, ACardCallsAtThatOfItsNetwork) {
   EXPECT_EQ(fabric, (std::set<std::pair<Rank, int>>{{1, 2}, {1, 3}, {2, 1}, {2, 2}}));
   EXPECT_EQ(calls.plain[1].from, "10.0.1.1") << "the second card calls from its own address";
   // Where packets leave by another card a job does not use the second one either.
-  const NetCalls by_first = calls_of(doors, *picture.ranks[0], 3, [](const auto&, const auto&) { return "eth0"; });
+  const NetCalls by_first = calls_of(doors, *picture.ranks[0], 3, [](const rails::Card& card, const auto&) {
+    return card.name == "eth0" ? rails::Leaves::by_card : rails::Leaves::by_another;
+  });
   EXPECT_EQ(by_first.plain.size(), 2u);
+  ASSERT_EQ(by_first.unrouted.size(), 1u) << "and says so";
+  EXPECT_EQ(by_first.unrouted[0].to, 1);
+  EXPECT_EQ(by_first.unrouted[0].door, 1);
   // One rank without libfabric: nobody calls at its ports.
   picture.ranks[1]->networks = {"tcp"};
   EXPECT_TRUE(calls_of(encode_doors(picture.ranks), *picture.ranks[0], 3, by).fabric.empty());
@@ -279,6 +282,58 @@ TEST(NetCalls, ACardCallsAtThatOfItsNetwork) {
   EXPECT_TRUE(calls_of(encode_doors(picture.ranks), *picture.ranks[0], 3, by).fabric.empty());
 }
 
+// As in a routed fabric, where each address is a network of its own.
+NetPicture with_routed_cards(int ranks) {
+  NetPicture picture = with_cards(ranks);
+  for (auto& facts : picture.ranks) {
+    facts->networks = {"fabric"};
+    for (Door& door : facts->doors) door.network = door.host_address() + "/32";
+  }
+  return picture;
+}
+
+TEST(NetCalls, CardsThatOnlyRoutesJoinAreCalledAtByTheirOrder) {
+  const NetPicture picture = with_routed_cards(3);
+  const auto by = [](const rails::Card&, const std::string&) { return rails::Leaves::by_card; };
+  const NetCalls calls = calls_of(encode_doors(picture.ranks), *picture.ranks[0], 3, by);
+  std::set<std::pair<Rank, int>> plain, fabric;
+  for (const auto& call : calls.plain) plain.insert({call.rank, call.door});
+  for (const auto& call : calls.fabric) fabric.insert({call.rank, call.door});
+  EXPECT_EQ(plain, (std::set<std::pair<Rank, int>>{{1, 0}, {1, 1}, {2, 0}, {2, 1}}));
+  EXPECT_EQ(fabric, (std::set<std::pair<Rank, int>>{{1, 2}, {1, 3}, {2, 2}, {2, 3}}));
+  EXPECT_EQ(calls.plain[1].from, "10.0.1.1");
+  // Where no route goes by the second card nobody may join the two, and a job does not warn either.
+  const NetCalls by_first =
+      calls_of(encode_doors(picture.ranks), *picture.ranks[0], 3, [](const auto& card, const auto&) {
+        return card.name == "eth0" ? rails::Leaves::by_card : rails::Leaves::by_another;
+      });
+  EXPECT_EQ(by_first.plain.size(), 2u);
+  EXPECT_EQ(by_first.fabric.size(), 2u);
+  EXPECT_TRUE(by_first.unrouted.empty());
+}
+
+TEST(NetVerdict, TheWayBackOfARoutedCardIsKnown) {
+  NetPicture picture = with_routed_cards(4);
+  fail(picture, 1, 3, 1, Reach::no_answer);
+  EXPECT_THAT(only(picture).what, HasSubstr("the other direction works"));
+  fail(picture, 3, 1, 1, Reach::no_answer);
+  for (const Finding& finding : judge(picture)) EXPECT_THAT(finding.what, HasSubstr("the other direction fails too"));
+}
+
+TEST(NetVerdict, ACardWhosePacketsLeaveByAnotherIsNamedWithTheRemedy) {
+  NetPicture picture = with_cards(3);
+  for (auto& facts : picture.ranks) facts->doors[1].network = "10.0.0.0/24";
+  for (const Rank to : {0, 1}) fail(picture, 2, to, 1, Reach::unrouted);
+  const Finding finding = only(picture);
+  EXPECT_EQ(finding.id, "net.unrouted");
+  EXPECT_EQ(finding.severity, Severity::warning);
+  EXPECT_EQ(finding.where, "rank 2 (host host2)");
+  EXPECT_THAT(finding.what, HasSubstr("card eth1 carries nothing to rank 0 (host host0): packets from 10.0.1.3 to "
+                                      "10.0.1.1 would not leave by it"));
+  EXPECT_THAT(finding.fix,
+              HasSubstr("ip route add 10.0.0.0/24 dev eth1 table 101; ip rule add from 10.0.1.3 table 101"));
+}
+
 TEST(NetCalls, NonsenseInsteadOfDoorsIsHarmless) {
   const std::string doors = encode_doors(with_cards(3).ranks);
   std::mt19937 random(5);
@@ -286,7 +341,7 @@ TEST(NetCalls, NonsenseInsteadOfDoorsIsHarmless) {
   for (int round = 0; round < 5000; ++round) {
     std::string bytes = doors.substr(0, random() % (doors.size() + 1));
     if (!bytes.empty()) bytes[random() % bytes.size()] = static_cast<char>(random());
-    const NetCalls calls = calls_of(bytes, self, 3, [](const auto&, const auto&) { return std::string(); });
+    const NetCalls calls = calls_of(bytes, self, 3, [](const auto&, const auto&) { return rails::Leaves::by_card; });
     for (const auto& call : calls.plain) EXPECT_TRUE(call.rank == 0 || call.rank == 2) << call.rank;
     for (const auto& call : calls.fabric) EXPECT_LT(call.own, self.doors.size());
   }

@@ -34,15 +34,18 @@ class Carriage {
   /// Who on `node` carries what is for this rank.
   Rank carrier_to_self(int node) const { return carriers_.carrier(node, own(), at(place_)); }
 
-  /// No message on any rank has more blocks: those of all ranks of a node, or for all ranks that one carries for.
+  /// No message on any rank has more blocks: inside a node those for all ranks that one carries for, between nodes
+  /// those of all ranks of a node.
   std::uint64_t most_blocks() const {
-    int most = 0, least = size_of(0), ranks = 0;
+    int ranks = 0;
+    for (int index = 0; index < nodes(); ++index) ranks += size_of(index);
+    int most = 1;
     for (int index = 0; index < nodes(); ++index) {
-      most = std::max(most, size_of(index));
-      least = std::min(least, size_of(index));
-      ranks += size_of(index);
+      const int size = size_of(index);
+      if (size > 1) most = std::max(most, (ranks + size - 1) / size);
+      if (nodes() > 1) most = std::max(most, size);
     }
-    return static_cast<std::uint64_t>(std::max(most, (ranks + least - 1) / least));
+    return static_cast<std::uint64_t>(most);
   }
 
  private:

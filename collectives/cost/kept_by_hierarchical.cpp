@@ -19,8 +19,9 @@ std::size_t kept_by_hierarchical(Collective collective, std::string_view algorit
     case Collective::reduce_scatter:
       return carried;
     case Collective::alltoall: {
-      // Every block is put together in each of two stages, and taken apart.
-      const std::size_t blocks_of_message = std::max(most, carried);
+      // Every block is put together in each of two stages, and taken apart. A rank alone on its node carries for all,
+      // but no message does; the next larger node has at most `most`.
+      const std::size_t blocks_of_message = std::max(most, least == 1 ? (ranks + most - 1) / most : carried);
       return (4 * ranks + blocks_of_message - 1) / blocks_of_message;
     }
     default:

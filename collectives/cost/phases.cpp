@@ -219,11 +219,13 @@ Phases PricedWorld::alltoall(Algorithm algorithm) const {
       }
       break;
     case Algorithm::hierarchical:
-      // Everything is put together once in each stage, and taken apart at the end.
-      if (L > 1) phases.list.push_back({1, 0, share(L), L - 1, N > 1 ? S : 0, 0, 1});
+      // Everything is put together once in each stage, and taken apart at the end. Who is alone on its node hands
+      // nothing over inside it.
+      if (L > 1) phases.list.push_back({1, 0, blocks(per(n, L)), L - 1, N > 1 ? S : 0, 0, 1});
       if (N > 1)
-        phases.list.push_back(
-            {0, 1, share(N), N - 1, L > 1 ? 2 * S : 0, static_cast<std::uint64_t>((N - 1) * L) * share(N), L});
+        phases.list.push_back({0, 1, blocks(L), std::max<std::int64_t>(per(n - L, L), 1), L > 1 ? 2 * S : 0,
+                               static_cast<std::uint64_t>(L) * blocks(n - L), L});
+      if (L > 1) phases.longest = blocks(per(n, several()));
       break;
     default:
       break;

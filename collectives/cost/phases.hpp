@@ -3,6 +3,7 @@
 // sends and receives messages of a length. What docs/algorithms.md counts, for predict() to put prices on. Internal to
 // collectives/cost/.
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -51,6 +52,16 @@ struct Phases {
   std::int64_t rounds_of_a_rank = 0;
   std::int64_t messages_of_a_rank = 0;  ///< sent by the busiest rank for a tile; 0: those of all rounds
   std::uint64_t kept = 0;  ///< bytes that a rank copies from its input to its output, or packs for its messages
+  /// Of a message that another than the busiest rank sends, where it is longer than those of all phases: the vector is
+  /// cut by it.
+  std::uint64_t longest = 0;
+
+  std::uint64_t longest_message() const {
+    std::uint64_t bytes = longest;
+    for (const Phase& phase : list)
+      if (phase.rounds() > 0) bytes = std::max(bytes, phase.bytes);
+    return bytes;
+  }
 };
 
 /// For a vector (with blocks: all blocks together) of `bytes`. Empty: this is not priced.

@@ -19,11 +19,8 @@ using cost::times;
 
 /// As make_plan() would report it.
 std::uint64_t largest_message(const Phases& phases, std::uint64_t bytes) {
-  std::uint64_t longest = 0;
-  for (const Phase& phase : phases.list)
-    if (phase.rounds() > 0) longest = std::max(longest, phase.bytes);
   if (bytes == 0) return 0;
-  return static_cast<std::uint64_t>(static_cast<double>(longest) / static_cast<double>(bytes) *
+  return static_cast<std::uint64_t>(static_cast<double>(phases.longest_message()) / static_cast<double>(bytes) *
                                     static_cast<double>(message_unit));
 }
 

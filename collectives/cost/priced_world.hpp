@@ -17,6 +17,9 @@ inline std::int64_t log2_down(std::int64_t n) {
   return static_cast<std::int64_t>(std::bit_width(static_cast<std::uint64_t>(n))) - 1;
 }
 
+/// Of so many things, for the one of `parts` that has most.
+inline std::int64_t per(std::int64_t things, std::int64_t parts) { return (things + parts - 1) / parts; }
+
 /// The shape in the terms of docs/algorithms.md, and phases that many algorithms share.
 class PricedWorld {
  public:
@@ -35,6 +38,9 @@ class PricedWorld {
     const auto by = static_cast<std::uint64_t>(std::max<std::int64_t>(parts, 1));
     return (S + by - 1) / by;
   }
+
+  /// So many of the n blocks.
+  std::uint64_t blocks(std::int64_t count) const { return static_cast<std::uint64_t>(count) * share(n); }
 
   /// What is long and waits in scratch until all have come costs a little more than what is reduced as it comes. With
   /// one other rank all of it is a copy more, as what is reduced as it comes need not come to scratch.
@@ -86,6 +92,13 @@ class PricedWorld {
             reduce ? message : 0,
             crosses ? static_cast<std::uint64_t>(flows) * message : 0,
             flows};
+  }
+  /// Ranks of the smallest node that has several. A shape does not tell where another has one alone: as if those
+  /// between it and the largest were alike.
+  std::int64_t several() const {
+    if (least > 1 || N < 3) return least > 1 ? least : L;
+    const std::int64_t each = (n - L - 1) / (N - 2);
+    return each > 1 ? each : L;
   }
 
   Phases allreduce(Algorithm algorithm) const;

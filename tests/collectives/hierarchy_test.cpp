@@ -376,5 +376,21 @@ TEST(Hierarchical, AlltoallSendsOneMessageToARankOfEachOtherNode) {
   }
 }
 
+// Tiles are cut by it: a bound that no message reaches makes more of them.
+TEST(Hierarchical, AlltoallIsCutByTheLongestOfItsMessages) {
+  for (const std::vector<int>& shape :
+       std::vector<std::vector<int>>{{4}, {1, 1}, {1, 1, 1, 1, 1, 1, 1, 1}, {3, 3, 3}, {8, 1}, {8, 8, 1}, {4, 2, 1}}) {
+    std::uint64_t longest = 0, bound = 0;
+    for (const Plan& plan : test::plans_of({Collective::alltoall, Algorithm::hierarchical}, test::nodes_of(shape))) {
+      std::vector<Extent> extents(plan.ranges.size());
+      bind(plan, 1, extents);
+      for (const Step& step : plan.steps)
+        if (step.kind == StepKind::send) longest = std::max<std::uint64_t>(longest, extents[step.from.range].count);
+      bound = plan.largest_message;
+    }
+    EXPECT_EQ(bound, longest * message_unit) << testing::PrintToString(shape);
+  }
+}
+
 }  // namespace
 }  // namespace fabring

@@ -76,8 +76,8 @@ Phases PricedWorld::reduce_scatter(Algorithm algorithm, bool reduces) const {
       break;
     }
     case Algorithm::pairwise:
-      phases.list = {
-          {L - 1, n - L, share(n), 1, reduces ? share(n) : 0, static_cast<std::uint64_t>(L * (n - L)) * share(n), L}};
+      phases.list = {{least - 1, n - least, share(n), 1, reduces ? share(n) : 0,
+                      static_cast<std::uint64_t>(L) * blocks(n - L), L}};
       phases.list.back().fenced = true;
       break;
     case Algorithm::direct_one_shot:

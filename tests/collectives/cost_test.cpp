@@ -263,6 +263,23 @@ TEST(Cost, PricesCountWhatFormsOfBlocksCopy) {
   EXPECT_GE(packing, 12u);
 }
 
+TEST(Cost, PricesCountTheRoundsOfPairwiseThatLeaveTheNode) {
+  for (const std::vector<int>& ranks :
+       std::vector<std::vector<int>>{{8}, {4, 4}, {1, 1, 1}, {8, 1}, {8, 7}, {4, 2, 1}}) {
+    const test::NodeOf node_of = test::nodes_of(ranks);
+    std::int64_t most = 0;
+    for (const Plan& plan : test::plans_of({Collective::alltoall, Algorithm::pairwise}, node_of)) {
+      most = std::max<std::int64_t>(most, std::count_if(plan.steps.begin(), plan.steps.end(), [&](const Step& step) {
+                                      return step.kind == StepKind::send &&
+                                             node_of[static_cast<std::size_t>(step.peer)] !=
+                                                 node_of[static_cast<std::size_t>(plan.rank)];
+                                    }));
+    }
+    const auto phases = cost::phases_of(Collective::alltoall, Algorithm::pairwise, 1 << 20, shape_of(node_of));
+    EXPECT_EQ(phases.list.front().between_rounds, most) << testing::PrintToString(ranks);
+  }
+}
+
 TEST(Cost, DoubleTreesShareTheWork) {
   // Whoever is inside one tree is a leaf of the other: nobody sends more than two vectors, and all but the roots of the
   // trees receive two.

@@ -24,6 +24,15 @@ std::vector<std::vector<Rank>> ranks_by_node(std::span<const int> node_of) {
 
 }  // namespace
 
+std::int64_t lane_count(std::int64_t fewest, std::int64_t most) {
+  const auto lanes_of_busiest = [&](std::int64_t count) { return (count + fewest - 1) / fewest; };
+  std::int64_t best = fewest;
+  for (std::int64_t count = fewest; count <= most; ++count) {
+    if (lanes_of_busiest(count) * best <= lanes_of_busiest(best) * count) best = count;
+  }
+  return best;
+}
+
 Lanes make_lanes(std::span<const int> node_of) {
   Lanes lanes;
   lanes.nodes = ranks_by_node(node_of);
@@ -34,13 +43,7 @@ Lanes make_lanes(std::span<const int> node_of) {
     fewest = fewest == 0 ? ranks : std::min(fewest, ranks);
     most = std::max(most, ranks);
   }
-  // The largest share of the vector that one rank carries with k lanes is ceil(k / fewest) / k, on the smallest node.
-  const auto lanes_of_busiest = [&](std::int64_t k) { return (k + fewest - 1) / fewest; };
-  std::int64_t best = fewest;
-  for (std::int64_t k = fewest; k <= most; ++k) {
-    if (lanes_of_busiest(k) * best <= lanes_of_busiest(best) * k) best = k;
-  }
-  lanes.count = static_cast<int>(best);
+  lanes.count = static_cast<int>(lane_count(fewest, most));
   return lanes;
 }
 

@@ -25,8 +25,10 @@ struct Lanes {
   int position_of(int lane, int ranks) const { return static_cast<int>(std::int64_t{lane} * ranks / count); }
 };
 
-/// With the fewest bytes between nodes for the rank that sends the most; among those, the most lanes that some node
-/// has a rank for each (docs/algorithms.md says why).
+/// Lanes for nodes of `fewest` to `most` ranks: as many as leave the fewest bytes between nodes for the rank that sends
+/// the most, ceil(count / fewest) lanes on the smallest node; among those, the most (docs/algorithms.md says why).
+std::int64_t lane_count(std::int64_t fewest, std::int64_t most);
+
 Lanes make_lanes(std::span<const int> node_of);
 
 inline constexpr std::int64_t most_nodes_in_a_ring = 4;

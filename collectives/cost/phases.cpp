@@ -172,10 +172,10 @@ Phases PricedWorld::allreduce(Algorithm algorithm) const {
       }
       break;
     case Algorithm::binomial:
-      up_and_down(phases, S, 1);
+      up_and_down(phases, S, Trees::binomial);
       break;
     case Algorithm::double_tree:
-      up_and_down(phases, share(2), 2);
+      up_and_down(phases, share(2), Trees::two_binary);
       break;
     case Algorithm::star:
       phases.list = {fan(S, static_cast<std::uint64_t>(n - 1) * S), fan(S, 0)};
@@ -238,8 +238,8 @@ Phases PricedWorld::barrier(Algorithm algorithm) const {
   if (algorithm == Algorithm::dissemination || algorithm == Algorithm::recursive_doubling)
     for (std::int64_t distance = 1; distance < n; distance *= 2) phases.list.push_back(round(0, distance, false));
   if (algorithm == Algorithm::binomial) {
-    tree(phases, 0, 1, false);
-    tree(phases, 0, 1, false);
+    tree(phases, 0, Trees::binomial, false);
+    tree(phases, 0, Trees::binomial, false);
   }
   if (algorithm == Algorithm::direct_one_shot) phases.list = {everybody(0, 0)};
   return phases;

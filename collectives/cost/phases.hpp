@@ -28,16 +28,20 @@ struct Phase {
   /// With of_all_ranks: yet those that share a core are in each other's way, as who is inside one tree is a leaf of the
   /// other.
   bool all_busy = false;
+  std::int64_t own_rounds = 0;  ///< not 0: a rank has something to do in so many rounds of the phase
   /// What the busiest node sends in one round between nodes; 0: an even share of node_bytes.
   std::uint64_t round_bytes = 0;
   /// Each flow goes on to the next round by itself, while the others of its node still wait for the card.
   bool flows_apart = false;
   /// A rank waits for another than the one that waits for it.
   bool rotating = false;
-  bool fenced = false;     ///< nobody sends for a round before it has received in the one before, whatever it sends
-  bool passed_on = false;  ///< each message but a rank's first is what has just come, as it came
-  bool answers = false;    ///< each message is what has been made of the one that came from where it goes
-  bool common = false;     ///< a rank's messages of a round are all the same bytes, which it has just reduced
+  /// Between a node of one rank and the others, whose lanes it has all: it does nothing in the phases inside.
+  bool alone = false;
+  bool one_way = false;  ///< nearly all of what the busiest rank does is sending, or receiving
+  bool fenced = false;       ///< nobody sends for a round before it has received in the one before, whatever it sends
+  bool passed_on = false;    ///< each message but a rank's first is what has just come, as it came
+  bool answers = false;      ///< each message is what has been made of the one that came from where it goes
+  bool common = false;       ///< a rank's messages of a round are all the same bytes, which it has just reduced
   /// As if so much more were reduced: by a processor, what has left its caches when all of it is there; by a GPU, what
   /// it keeps aside since something that is being sent lies where it belongs.
   std::uint64_t waiting = 0;

@@ -6,7 +6,9 @@
 #include <bit>
 #include <cstdint>
 
+#include "collectives/algorithms/lanes.hpp"
 #include "collectives/cost/phases.hpp"
+#include "collectives/cost/tree_crossings.hpp"
 
 namespace fabring::cost {
 
@@ -31,6 +33,7 @@ class PricedWorld {
         N(shape.nodes),
         L(shape.most),
         least(shape.least),
+        K(least == L ? L : lane_count(least, L)),
         scattered(by_number && shape.order != RankOrder::by_node),
         in_turn(scattered && shape.order == RankOrder::in_turn) {}
 
@@ -93,6 +96,16 @@ class PricedWorld {
             crosses ? static_cast<std::uint64_t>(flows) * message : 0,
             flows};
   }
+
+  /// Inside the nodes each rank hands the others their lanes, or gets what they have: around a ring on nodes with a
+  /// rank for each lane, all at once on others. Of the largest node, or the smallest if that alone has a ring.
+  Phase lanes_inside(bool reduce) const {
+    const bool ring = K == L || K == least;
+    const std::int64_t others = ring ? K - 1 : L - 1;
+    const std::uint64_t lane = share(K);
+    const std::uint64_t reduced = (ring ? 1 : static_cast<std::uint64_t>(others)) * lane;
+    return {ring ? others : std::min<std::int64_t>(others, 1), 0, lane, ring ? 1 : others, reduce ? reduced : 0, 0, 1};
+  }
   /// Ranks of the smallest node that has several. A shape does not tell where another has one alone: as if those
   /// between it and the largest were alike.
   std::int64_t several() const {
@@ -100,6 +113,8 @@ class PricedWorld {
     const std::int64_t each = (n - L - 1) / (N - 2);
     return each > 1 ? each : L;
   }
+  /// On a smaller node of several ranks a message has all lanes of a rank.
+  std::uint64_t longest_share() const { return L > 1 ? static_cast<std::uint64_t>(per(K, several())) * share(K) : 0; }
 
   Phases allreduce(Algorithm algorithm) const;
   Phases reduce_scatter(Algorithm algorithm, bool reduces) const;  // all_gather is its mirror
@@ -121,12 +136,14 @@ class PricedWorld {
   std::int64_t scattered_way() const {
     return in_turn && std::has_single_bit(static_cast<std::uint64_t>(N)) ? log2_up(N) : log2_up(n);
   }
-  void tree(Phases& phases, std::uint64_t message, std::int64_t trees, bool reduces) const;
-  void up_and_down(Phases& phases, std::uint64_t message, std::int64_t trees) const;
+  Crossings crossings_of(Trees trees) const;
+  Phases rooted_lanes(bool reduces) const;
+  void tree(Phases& phases, std::uint64_t message, Trees trees, bool reduces) const;
+  void up_and_down(Phases& phases, std::uint64_t message, Trees trees) const;
   void pair_extra_ranks(Phases& phases) const;
 
   std::uint64_t S;
-  std::int64_t n, N, L, least;
+  std::int64_t n, N, L, least, K;  // K lanes (algorithms/lanes.hpp)
   bool scattered, in_turn;
 };
 

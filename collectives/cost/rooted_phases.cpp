@@ -7,30 +7,33 @@
 
 namespace fabring::cost {
 
+Crossings PricedWorld::crossings_of(Trees trees) const {
+  if (N == 1) return {};
+  if (!scattered) return crossings({n, N, L}, trees);
+  return {.of_a_node = scattered_edges(), .to_children = scattered_edges(), .on_a_way = scattered_way()};
+}
+
 /// Up or down a binomial tree, or two binary ones in each of which half the ranks are leaves: log2 n rounds, and the
 /// busiest rank has log2 n children, or two.
-void PricedWorld::tree(Phases& phases, std::uint64_t message, std::int64_t trees, bool reduces) const {
-  const std::int64_t rounds = log2_up(n);
-  const std::int64_t between = scattered              ? scattered_way()
-                               : least == L || N == 1 ? rounds - std::min(rounds, log2_up(L))
-                                                      : std::min(rounds, crossings(n, N, L, trees).on_a_way);
-  const std::int64_t inside = rounds - between;
-  const std::int64_t children = trees == 2 ? 2 : rounds;
-  const std::int64_t per_round = trees;
-  Phase phase{inside,
-              rounds - inside,
+void PricedWorld::tree(Phases& phases, std::uint64_t message, Trees trees, bool reduces) const {
+  const Crossings crossing = crossings_of(trees);
+  const std::int64_t at_once = trees == Trees::binomial ? 1 : 2;
+  const std::int64_t rounds = trees == Trees::two_binary_below_root ? std::max(log2_up(n), crossing.depth) : log2_up(n);
+  const std::int64_t between = std::min(rounds, crossing.on_a_way);
+  const std::int64_t children = at_once == 2 ? 2 : rounds;
+  Phase phase{rounds - between,
+              between,
               message,
-              per_round,
-              reduces ? message * static_cast<std::uint64_t>(per_round) : 0,
-              static_cast<std::uint64_t>(scattered ? scattered_edges()
-                                         : N > 1   ? between
-                                                   : 0) *
-                  message,
-              scattered ? L : 1,
-              trees * (n - 1)};
-  if (scattered) phase.round_bytes = phase.node_bytes / static_cast<std::uint64_t>(between);
+              at_once,
+              reduces ? message * static_cast<std::uint64_t>(at_once) : 0,
+              static_cast<std::uint64_t>(crossing.to_children) * message,
+              scattered ? L : std::min(at_once, L),
+              at_once * (n - 1)};
+  if (between > 0)
+    phase.round_bytes = std::max(static_cast<std::uint64_t>(std::min(at_once, crossing.to_children)) * message,
+                                 phase.node_bytes / static_cast<std::uint64_t>(between));
   phase.passing_on = n / 2 - 1;
-  phase.all_busy = trees == 2;
+  phase.all_busy = at_once == 2;
   phases.list.push_back(phase);
   phases.rounds_of_a_rank += std::min<std::int64_t>(rounds, children + 1);
   phases.messages_of_a_rank += children;
@@ -38,10 +41,8 @@ void PricedWorld::tree(Phases& phases, std::uint64_t message, std::int64_t trees
 
 /// Both, one after the other for a tile. What comes up to a node goes down from it, so that its links carry a tile once
 /// each way for every edge; tiles that come up and such that go down pass each other.
-void PricedWorld::up_and_down(Phases& phases, std::uint64_t message, std::int64_t trees) const {
-  const Crossings between = scattered ? Crossings{scattered_edges(), scattered_way()}
-                            : N > 1   ? crossings(n, N, L, trees)
-                                      : Crossings{};
+void PricedWorld::up_and_down(Phases& phases, std::uint64_t message, Trees trees) const {
+  const Crossings between = crossings_of(trees);
   for (const bool reduces : {true, false}) {
     tree(phases, message, trees, reduces);
     if (N == 1) continue;
@@ -54,20 +55,46 @@ void PricedWorld::up_and_down(Phases& phases, std::uint64_t message, std::int64_
   }
 }
 
+/// Hierarchical: a chain of each lane over the nodes, and between the root and the ranks beside it.
+Phases PricedWorld::rooted_lanes(bool reduces) const {
+  Phases phases;
+  const Phase inside = lanes_inside(false);
+  phases.list = {lanes_inside(reduces)};
+  const auto hops = [&](std::int64_t rounds, std::int64_t messages) {
+    if (rounds <= 0) return;
+    Phase chain{0, rounds, share(K), messages, reduces ? static_cast<std::uint64_t>(messages) * share(K) : 0, 0, K};
+    chain.round_bytes = S;
+    chain.flows_apart = true;
+    chain.own_rounds = 1;
+    chain.alone = chain.one_way = messages > 1 && least == 1;
+    phases.list.push_back(chain);
+  };
+  const std::int64_t of_one = per(K, least);  // lanes of a rank of the smallest node, which is an end of the chain
+  hops(of_one > 1 ? N - 2 : N - 1, 1);
+  if (of_one > 1) hops(1, of_one);
+  if (N > 1) phases.list.back().node_bytes = S;  // once in all
+  if (K > 1) phases.list.push_back(N > 1 ? Phase{1, 0, share(K), K - 1, 0, 0, 1} : inside);
+  phases.rounds_of_a_rank = N == 1 ? std::min(2 * inside.rounds(), 2 * K) : inside.rounds() + 2;
+  phases.messages_of_a_rank = std::max<std::int64_t>(K - 1, 1);
+  phases.longest = longest_share();
+  return phases;
+}
+
 Phases PricedWorld::rooted(Algorithm algorithm, bool reduces) const {
   Phases phases;
   switch (algorithm) {
     case Algorithm::binomial:
-      tree(phases, S, 1, reduces);
+      tree(phases, S, Trees::binomial, reduces);
       break;
     case Algorithm::double_tree:
-      tree(phases, share(2), 2, reduces);
+      tree(phases, share(2), Trees::two_binary_below_root, reduces);
       break;
     case Algorithm::chain: {
       const std::int64_t crossing = scattered ? n - 1 : N - 1;
       const std::int64_t at_once = scattered ? L : 1;  // of a node's ranks
       phases.list = {{n - 1 - crossing, crossing, S, 1, reduces ? S : 0,
                       N > 1 ? static_cast<std::uint64_t>(at_once) * S : 0, at_once, n - 1}};
+      phases.list.back().round_bytes = phases.list.back().node_bytes;
       phases.list.back().passing_on = n - 2;
       phases.rounds_of_a_rank = std::min<std::int64_t>(n - 1, 2);
       phases.messages_of_a_rank = 1;
@@ -85,11 +112,7 @@ Phases PricedWorld::rooted(Algorithm algorithm, bool reduces) const {
       phases.list.push_back(fan(share(n), 0));
       break;
     case Algorithm::hierarchical:
-      phases.list = {{L - 1, 0, share(L), 1, reduces ? share(L) : 0, 0, 1},
-                     {0, N - 1, share(L), 1, reduces ? share(L) : 0, N > 1 ? S : 0, L},  // chains over the nodes
-                     {L - 1, 0, share(L), 1, 0, 0, 1}};
-      phases.rounds_of_a_rank = std::min<std::int64_t>(2 * (L - 1) + N - 1, 2 * L);
-      phases.messages_of_a_rank = std::max<std::int64_t>(L - 1, 1);
+      phases = rooted_lanes(reduces);
       break;
     case Algorithm::fold:  // a reduce alone
       phases.list = {{L > 1 ? 1 : 0, 0, share(L), L - 1, static_cast<std::uint64_t>(L - 1) * share(L), 0, 1},

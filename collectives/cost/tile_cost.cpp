@@ -150,14 +150,16 @@ TilePrices::Round TilePrices::round_of(const Phase& phase, bool inside) const {
 
 void TilePrices::add_rounds(TileCost& cost, const Round& round, std::int64_t rounds,
                             std::int64_t rounds_of_a_rank) const {
-  const std::int64_t own = rounds_of_a_rank == 0 ? rounds : std::min(rounds, rounds_of_a_rank);
+  const std::int64_t most = round.phase.own_rounds != 0 ? round.phase.own_rounds : rounds_of_a_rank;
+  const std::int64_t own = most == 0 ? rounds : std::min(rounds, most);
   const Nanoseconds wire = on_the_wire(round);
   const Nanoseconds queued = duration(round, wire);
   const Nanoseconds alone = duration(round, own_wire(round));
   const Nanoseconds apart = std::min(queued, round.phase.flows_apart ? alone : std::max(alone, wire));
   cost.through = plus(cost.through, times(rounds, apart));
   cost.queue = std::max(cost.queue, queued - apart);
-  cost.work = plus(cost.work, work_of_a_rank(round, own));
+  Nanoseconds& work = round.phase.alone ? cost.alone : cost.work;
+  work = plus(work, work_of_a_rank(round, own));
   cost.cores = plus(cost.cores, round.one_way ? work_of_a_core(round, rounds, own) : work_of_all(round, rounds));
   cost.meeting = plus(cost.meeting, times(rounds, meeting(round)));
   cost.lane = plus(cost.lane, times(own * round.phase.messages, round.lane));
@@ -192,6 +194,8 @@ std::int64_t TilePrices::rotating_further(const Round& round) const {
 
 Nanoseconds TilePrices::work_of_a_rank(const Round& round, std::int64_t own_rounds) const {
   const std::int64_t messages = round.phase.messages;
+  if (round.phase.one_way)
+    return times(own_rounds * messages, std::max(round.sending, round.receiving + round.reducing_each()));
   if (!round.taking_turns) {
     const Nanoseconds work = plus(times(messages, round.sending + round.receiving), round.reducing);
     const Nanoseconds granted_before = round.meeting ? times(messages, 2 * round.granting) : 0;

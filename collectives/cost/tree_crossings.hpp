@@ -3,16 +3,24 @@
 
 #include <cstdint>
 
+#include "collectives/cost/node_blocks.hpp"
+
 namespace fabring::cost {
 
-struct Crossings {
-  std::int64_t of_a_node = 0;  ///< that end at the busiest one, in all trees
-  std::int64_t on_a_way = 0;   ///< from a rank to the root, the most
+enum class Trees : std::uint8_t {
+  binomial,
+  two_binary,            ///< the two in-order binary trees of double_tree.cpp
+  two_binary_below_root  ///< the same over all ranks but one, which is above both: of a broadcast
 };
 
-/// Of the binomial tree (`trees` 1), or of the two in-order binary trees of double_tree.cpp (2), over n ranks. Ranks
-/// lie on nodes in blocks, the largest (`most`) first. Kept until this thread asks for another shape: a table prices
-/// one for every size.
-const Crossings& crossings(std::int64_t n, std::int64_t nodes, std::int64_t most, std::int64_t trees);
+struct Crossings {
+  std::int64_t of_a_node = 0;    ///< edges from node to node that end at the busiest one, in all trees
+  std::int64_t to_children = 0;  ///< of those the ones that lead down, at the node that has most of these
+  std::int64_t on_a_way = 0;     ///< from a rank to the root, the most
+  std::int64_t depth = 0;        ///< edges on the longest way, crossing or not
+};
+
+/// Kept until this thread asks for another shape: a table prices one for every size.
+const Crossings& crossings(const NodeBlocks& blocks, Trees trees);
 
 }  // namespace fabring::cost

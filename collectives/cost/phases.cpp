@@ -45,10 +45,8 @@ bool goes_by_number(Collective collective, Algorithm algorithm) {
 /// The two further rounds where n is no power of two.
 void PricedWorld::pair_extra_ranks(Phases& phases) const {
   if (std::has_single_bit(static_cast<std::uint64_t>(n))) return;
-  for (const bool reduced : {true, false}) {
-    phases.list.push_back(round(S, 1, reduced));
-    phases.list.back().rotating = false;
-  }
+  const std::int64_t flows = N == 1 ? 0 : scattered ? L : exchange_crossings({n, N, L}).paired;
+  for (const bool reduced : {true, false}) phases.list.push_back(exchanged(S, flows, reduced));
 }
 
 Phases PricedWorld::reduce_scatter(Algorithm algorithm, bool reduces) const {
@@ -121,17 +119,14 @@ Phases PricedWorld::allreduce(Algorithm algorithm) const {
       phases.list = {ring(S, true), ring(S, false)};
       break;
     case Algorithm::hierarchical: {
-      // Unequal nodes: ranks send each owner its lanes directly, and the smallest node's ranks carry most.
-      const bool equal = least == L;
-      const std::uint64_t lane = share(least * N);  // a part of it
-      const Phase inside{L > 1 ? (equal ? L - 1 : 1) : 0, 0, share(L), equal ? 1 : L - 1, share(L), 0, 1};
-      Phase gather = inside;
-      gather.reduced = 0;
-      phases.list = {inside};
+      const std::int64_t of_one = per(K, least);  // lanes of a rank of the smallest node
+      const std::uint64_t lane_part = share(K * N);
+      phases.list = {lanes_inside(true)};
       const auto between = [&](std::int64_t rounds, std::int64_t count, bool reduces) {  // `count` parts in each
-        const std::uint64_t bytes = static_cast<std::uint64_t>(count) * lane;
-        phases.list.push_back(
-            {0, rounds, bytes, 1, reduces ? bytes : 0, static_cast<std::uint64_t>(rounds * count) * share(N), least});
+        const std::uint64_t bytes = static_cast<std::uint64_t>(count) * lane_part;
+        phases.list.push_back({0, rounds, bytes, of_one, reduces ? static_cast<std::uint64_t>(of_one) * bytes : 0,
+                               static_cast<std::uint64_t>(rounds * count) * share(N), K});
+        phases.list.back().alone = least == 1 && K > 1;
       };
       for (const bool reduces : {true, false}) {
         if (ring_between(N, L)) {
@@ -140,7 +135,8 @@ Phases PricedWorld::allreduce(Algorithm algorithm) const {
           for (const std::int64_t count : circulant_counts(N)) between(1, count, reduces);
         }
       }
-      phases.list.push_back(gather);
+      phases.list.push_back(lanes_inside(false));
+      phases.longest = longest_share();
       break;
     }
     case Algorithm::recursive_doubling:
@@ -162,8 +158,8 @@ Phases PricedWorld::allreduce(Algorithm algorithm) const {
       break;
     case Algorithm::fold:
       phases.list = {{L > 1 ? 1 : 0, 0, share(L), L - 1, static_cast<std::uint64_t>(L - 1) * share(L), 0, 1},
-                     {0, N - 1, share(least), 1, share(least), N > 1 ? S : 0, least},
-                     {0, N - 1, share(least), 1, 0, N > 1 ? S : 0, least},
+                     {0, N - 1, share(several()), per(several(), least), share(least), N > 1 ? S : 0, least},
+                     {0, N - 1, share(several()), per(several(), least), 0, N > 1 ? S : 0, least},
                      {L > 1 ? 1 : 0, 0, share(L), L - 1, 0, 0, 1}};
       // A node sends all of it in the one round in which its turn comes.
       for (Phase* phase : {&phases.list[1], &phases.list[2]}) {

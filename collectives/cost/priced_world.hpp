@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "collectives/algorithms/lanes.hpp"
+#include "collectives/cost/exchange_crossings.hpp"
 #include "collectives/cost/phases.hpp"
 #include "collectives/cost/tree_crossings.hpp"
 
@@ -17,6 +18,11 @@ inline std::int64_t log2_up(std::int64_t n) {
 }
 inline std::int64_t log2_down(std::int64_t n) {
   return static_cast<std::int64_t>(std::bit_width(static_cast<std::uint64_t>(n))) - 1;
+}
+
+/// Of a power of two.
+inline std::size_t bit_of(std::int64_t power) {
+  return static_cast<std::size_t>(std::countr_zero(static_cast<std::uint64_t>(power)));
 }
 
 /// Of so many things, for the one of `parts` that has most.
@@ -85,16 +91,23 @@ class PricedWorld {
   }
   /// A round with the rank whose number differs in one bit: of equal nodes of a power of two, inside the node at first.
   Phase exchange(std::uint64_t message, std::int64_t distance, bool reduce) const {
-    const bool aligned = least == L && std::has_single_bit(static_cast<std::uint64_t>(L));
-    const bool crosses = N > 1 && (scattered ? !stays_in_turn(distance) : distance >= L || !aligned);
-    const std::int64_t flows = aligned || scattered ? L : std::min(distance, L);
+    const bool aligned = least == L && std::has_single_bit(static_cast<std::uint64_t>(n));
+    const std::int64_t flows = N == 1      ? 0
+                               : scattered ? (stays_in_turn(distance) ? 0 : L)
+                               : aligned   ? (distance >= L ? L : 0)
+                                           : exchange_crossings({n, N, L}).flows[bit_of(distance)];
+    return exchanged(message, flows, reduce);
+  }
+  /// A message to and from another rank each, of which so many of a node cross.
+  Phase exchanged(std::uint64_t message, std::int64_t flows, bool reduce) const {
+    const bool crosses = flows > 0;
     return {crosses ? 0 : 1,
             crosses ? 1 : 0,
             message,
             1,
             reduce ? message : 0,
-            crosses ? static_cast<std::uint64_t>(flows) * message : 0,
-            flows};
+            static_cast<std::uint64_t>(flows) * message,
+            std::max<std::int64_t>(flows, 1)};
   }
 
   /// Inside the nodes each rank hands the others their lanes, or gets what they have: around a ring on nodes with a

@@ -116,7 +116,7 @@ Phases PricedWorld::rooted(Algorithm algorithm, bool reduces) const {
       break;
     case Algorithm::fold:  // a reduce alone
       phases.list = {{L > 1 ? 1 : 0, 0, share(L), L - 1, static_cast<std::uint64_t>(L - 1) * share(L), 0, 1},
-                     {0, N - 1, share(least), 1, share(least), N > 1 ? S : 0, least},
+                     {0, N - 1, share(several()), per(several(), least), share(least), N > 1 ? S : 0, least},
                      {N > 1 ? 0 : 1, N > 1 ? 1 : 0, share(L), 1, 0, N > 1 ? S : 0, least}};
       phases.list[1].round_bytes = N > 1 ? S : 0;
       phases.list[1].flows_apart = true;

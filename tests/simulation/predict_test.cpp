@@ -150,6 +150,8 @@ void expect_near_on_several_hosts(std::initializer_list<Collective> collectives,
   }
 }
 
+TEST(Predict, KnowsWhatAllreducesTakeOnSeveralHosts) { expect_near_on_several_hosts({Collective::allreduce}, 0.45, 2); }
+
 TEST(Predict, KnowsWhatBroadcastsAndReducesTakeOnSeveralHosts) {
   expect_near_on_several_hosts({Collective::broadcast, Collective::reduce}, 0.6, 2.4);
 }

@@ -56,21 +56,28 @@ Phases PricedWorld::reduce_scatter(Algorithm algorithm, bool reduces) const {
       phases.list = {ring(S, reduces)};
       break;
     case Algorithm::hierarchical: {
-      const auto lanes = std::max<std::int64_t>(L, 1);
-      const std::uint64_t block = share(n);
-      const auto reduced = [&](std::int64_t blocks) {
-        return reduces ? static_cast<std::uint64_t>(blocks) * block : 0;
+      const std::int64_t inside = (L - 1) * per(n, L);
+      const std::int64_t of_one = per(L, least);  // of a node's blocks, those that a rank of the smallest carries
+      const auto reduced = [&](std::int64_t count) { return reduces ? blocks(count) : 0; };
+      const auto between = [&](std::int64_t rounds, std::int64_t count, std::uint64_t node_bytes) {
+        phases.list.push_back({0, rounds, share(n), count, reduced(count), node_bytes, L});
+        phases.list.back().alone = least == 1 && L > 1;
+        phases.list.back().one_way = phases.list.back().alone && N == 2;
+        phases.list.back().from_slots = reduces && !phases.list.back().alone;
       };
-      const std::int64_t inside = (L - 1) * N;
-      if (ring_between(N, L)) {  // block by block
-        phases.list = {{inside, 0, block, 1, reduced(1), 0, 1},
-                       {0, N - 1, block, 1, reduced(1), static_cast<std::uint64_t>(N - 1) * share(N), lanes}};
+      const std::vector<std::int64_t> counts = circulant_counts(N);
+      const bool ringed = ring_between(N, L);
+      // A node's own parts of a sum are put together before each round in which it travels.
+      const std::int64_t rounds_between = ringed ? N - 1 : static_cast<std::int64_t>(counts.size());
+      const std::int64_t rounds = L == 1 ? 0 : N == 1 ? inside : reduces ? 1 + rounds_between : 1;
+      const std::int64_t at_a_time = per(inside, std::max<std::int64_t>(rounds, 1));
+      phases.list = {{rounds, 0, share(n), at_a_time, reduced(at_a_time), 0, 1}};
+      phases.list.back().from_slots = reduces && N > 1;
+      if (ringed) {
+        between(N - 1, of_one, blocks(n - least));
         break;
       }
-      phases.list = {{1, 0, block, inside, reduced(inside), 0, 1}};
-      for (const std::int64_t count : circulant_counts(N))
-        phases.list.push_back(
-            {0, 1, block, count, reduced(count), static_cast<std::uint64_t>(count) * share(N), lanes});
+      for (const std::int64_t count : counts) between(1, count * of_one, static_cast<std::uint64_t>(count) * share(N));
       break;
     }
     case Algorithm::pairwise:

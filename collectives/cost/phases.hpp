@@ -38,6 +38,10 @@ struct Phase {
   /// Between a node of one rank and the others, whose lanes it has all: it does nothing in the phases inside.
   bool alone = false;
   bool one_way = false;  ///< nearly all of what the busiest rank does is sending, or receiving
+  /// Around a ring over nodes of several ranks: so many messages the last rank of a node sends to the next node.
+  std::int64_t at_node_end = 0;
+  /// Between nodes, or inside them before: each message is reduced as it comes, if it is long from one of few slots.
+  bool from_slots = false;
   bool fenced = false;       ///< nobody sends for a round before it has received in the one before, whatever it sends
   bool passed_on = false;    ///< each message but a rank's first is what has just come, as it came
   bool answers = false;      ///< each message is what has been made of the one that came from where it goes

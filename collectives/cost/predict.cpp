@@ -50,11 +50,18 @@ std::optional<Nanoseconds> predict_cut(Collective collective, Algorithm algorith
   const Phases tile = tiles == 1 ? whole : cost::phases_of(collective, algorithm, (bytes + tiles - 1) / tiles, shape);
   cost::TileCost cost;
   bool granted = false, granted_inside = false;
-  const cost::TilePrices prices(shape, machine, has_root(collective));
+  const auto slots =
+      static_cast<std::int64_t>(std::min<std::size_t>(most_reduce_slots, 2 * static_cast<std::size_t>(depth)));
+  const cost::TilePrices prices(shape, machine, has_root(collective), slots);
+  std::int64_t from_slots = 0, rounds_from_slots = 0;
   for (const Phase& phase : tile.list) {
     prices.add(cost, phase, tile.messages_of_a_rank);
     const bool waits = phase.bytes > machine.tiling.eager_bytes;
     granted = granted || waits;
+    if (waits && phase.from_slots) {
+      from_slots += phase.rounds() * phase.messages;
+      rounds_from_slots += phase.rounds();
+    }
     granted_inside = granted_inside || (waits && phase.inside_rounds > 0);
   }
   const Nanoseconds keeping = prices.crowded(transfer_ns(tile.kept, machine.reduce_bytes_per_second));
@@ -66,7 +73,12 @@ std::optional<Nanoseconds> predict_cut(Collective collective, Algorithm algorith
   // A tile stays with a rank for a share of the rounds, and a rank has `depth` tiles at a time.
   const Nanoseconds stay =
       tile.rounds_of_a_rank == 0 ? through : times(tile.rounds_of_a_rank, through / std::max<std::int64_t>(rounds, 1));
-  const Nanoseconds each = std::max(cost.busiest(), stay / depth);
+  // The oldest tile has all slots until each of its receives has had one.
+  const Nanoseconds in_slots =
+      from_slots <= slots
+          ? 0
+          : times(rounds_from_slots, through / std::max<std::int64_t>(rounds, 1)) / from_slots * (from_slots - slots);
+  const Nanoseconds each = std::max({cost.busiest(), stay / depth, in_slots});
   Nanoseconds grant =
       granted ? std::max(machine.inside.latency_ns, shape.nodes > 1 ? machine.between.latency_ns : 0) : 0;
   if (granted_inside) grant = plus(grant, prices.turns_for_grants());

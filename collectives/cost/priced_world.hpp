@@ -63,7 +63,10 @@ class PricedWorld {
     const auto parts = static_cast<std::uint64_t>(n);
     const std::uint64_t part = (of + parts - 1) / parts;
     const std::int64_t crossing = N > 1 ? std::min(N, n - 1) : 0;  // of the part that crosses most
-    return {n - 1 - crossing, crossing, part, 1, reduce ? part : 0, N > 1 ? (parts - 1) * part : 0, 1};
+    Phase phase{n - 1 - crossing, crossing, part, 1, reduce ? part : 0, N > 1 ? (parts - 1) * part : 0, 1};
+    if (N > 1 && L > 1) phase.at_node_end = n - 1;
+    phase.from_slots = N > 1 && reduce;
+    return phase;
   }
   /// Everybody to everybody, `message` each. `reduced`: bytes a rank reduces in all.
   Phase everybody(std::uint64_t message, std::uint64_t reduced) const {

@@ -91,16 +91,41 @@ struct TilePrices::Round {
   Nanoseconds reducing_each() const { return reducing / std::max<std::int64_t>(phase.messages, 1); }
 };
 
-TilePrices::TilePrices(const WorldShape& shape, const Machine& machine, bool rooted)
+TilePrices::TilePrices(const WorldShape& shape, const Machine& machine, bool rooted, std::int64_t slots)
     : shape_(shape),
       machine_(machine),
       rooted_(rooted),
+      slots_(slots),
       ranks_per_core_percent_(ranks_per_core_percent(shape, machine)) {}
 
 void TilePrices::add(TileCost& cost, const Phase& phase, std::int64_t rounds_of_a_rank) const {
-  if (phase.inside_rounds != 0) add_rounds(cost, round_of(phase, true), phase.inside_rounds, rounds_of_a_rank);
-  if (phase.between_rounds != 0) add_rounds(cost, round_of(phase, false), phase.between_rounds, rounds_of_a_rank);
+  if (phase.at_node_end != 0) {
+    add_ring_over_nodes(cost, phase);
+  } else {
+    if (phase.inside_rounds != 0) add_rounds(cost, round_of(phase, true), phase.inside_rounds, rounds_of_a_rank);
+    if (phase.between_rounds != 0) add_rounds(cost, round_of(phase, false), phase.between_rounds, rounds_of_a_rank);
+  }
   cost.cards = plus(cost.cards, card_time(phase.node_bytes, phase.flows));
+}
+
+/// A part goes its way through the nodes; the rank at the end of a node sends every part to the next node meanwhile,
+/// and the first of the next receives them all.
+void TilePrices::add_ring_over_nodes(TileCost& cost, const Phase& phase) const {
+  TileCost way;
+  const Round inside = round_of(phase, true);
+  const Round between = round_of(phase, false);
+  add_rounds(way, inside, phase.inside_rounds, 0);
+  add_rounds(way, between, phase.between_rounds, 0);
+  const Nanoseconds alone = shape_.least == 1 ? between.sending + between.receiving : 0;
+  const Nanoseconds each = crowded(
+      between.reducing + std::max({inside.sending + between.receiving, between.sending + inside.receiving, alone}));
+  const Nanoseconds apart = std::max({each, on_the_wire(between), wait_for_slot(between)});
+  const Nanoseconds at_end = times(phase.at_node_end, each);
+  cost.through = plus(cost.through, std::max(way.through, plus(times(phase.at_node_end, apart), between.latency)));
+  cost.work = plus(cost.work, std::max(way.work, at_end));
+  cost.cores = plus(cost.cores, way.cores);
+  cost.memory = plus(cost.memory, way.memory);
+  cost.lane = plus(cost.lane, way.lane);
 }
 
 TilePrices::Round TilePrices::round_of(const Phase& phase, bool inside) const {
@@ -168,6 +193,14 @@ void TilePrices::add_rounds(TileCost& cost, const Round& round, std::int64_t rou
                                           transfer_ns(round.phase.bytes, machine_.memory_bytes_per_second)));
 }
 
+/// Until the slot of one message has been granted to another, and that is there and reduced: for each of several.
+Nanoseconds TilePrices::wait_for_slot(const Round& round) const {
+  if (!round.phase.from_slots || round.phase.bytes <= machine_.tiling.eager_bytes) return 0;
+  const Nanoseconds work = round.sending + round.receiving + round.reducing_each();
+  const Nanoseconds card = round.inside ? 0 : transfer_ns(round.phase.bytes, machine_.nic_bytes_per_second);
+  return (plus(work, std::max(round.lane, card)) + 2 * round.latency) / slots_;
+}
+
 /// The first message goes out, all further ones behind it, the last is taken in.
 Nanoseconds TilePrices::duration(const Round& round, Nanoseconds wire) const {
   const Nanoseconds work = round.sending + round.receiving + round.reducing;
@@ -177,7 +210,8 @@ Nanoseconds TilePrices::duration(const Round& round, Nanoseconds wire) const {
                                 : round.landing && !round.inside ? std::min(2 * behind_other, wire)
                                                                  : 0;
   const bool alone = round.taking_turns && !(round.downward && round.phase.all_busy);
-  const Nanoseconds behind = times(round.phase.messages - 1, std::max({round.sending, round.receiving, round.lane}));
+  const Nanoseconds further = std::max({round.sending, round.receiving, round.lane, wait_for_slot(round)});
+  const Nanoseconds behind = times(round.phase.messages - 1, further);
   // Down from a root: another rank runs on the root's core.
   const Nanoseconds queued = alone && !round.downward ? behind : crowded(behind);
   const Nanoseconds usual =

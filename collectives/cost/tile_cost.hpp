@@ -40,8 +40,8 @@ struct TileCost {
 class TilePrices {
  public:
   /// `shape` and `machine` are kept by reference. `rooted`: ranks do not wait for all others, and the next operation
-  /// overlaps with the end of this.
-  TilePrices(const WorldShape& shape, const Machine& machine, bool rooted);
+  /// overlaps with the end of this. `slots`: of a rank, for long messages that are reduced as they come.
+  TilePrices(const WorldShape& shape, const Machine& machine, bool rooted, std::int64_t slots);
 
   /// `rounds_of_a_rank`: in so many rounds a rank has something to do; 0: in all.
   void add(TileCost& cost, const Phase& phase, std::int64_t rounds_of_a_rank) const;
@@ -54,9 +54,11 @@ class TilePrices {
  private:
   struct Round;
   Round round_of(const Phase& phase, bool inside) const;
+  void add_ring_over_nodes(TileCost& cost, const Phase& phase) const;
   void add_rounds(TileCost& cost, const Round& round, std::int64_t rounds, std::int64_t rounds_of_a_rank) const;
   Nanoseconds on_the_wire(const Round& round) const;
   Nanoseconds own_wire(const Round& round) const;
+  Nanoseconds wait_for_slot(const Round& round) const;
   Nanoseconds duration(const Round& round, Nanoseconds wire) const;
   std::int64_t rotating_further(const Round& round) const;  // percent
   Nanoseconds work_of_a_rank(const Round& round, std::int64_t own_rounds) const;
@@ -74,6 +76,7 @@ class TilePrices {
   const WorldShape& shape_;
   const Machine& machine_;
   const bool rooted_;
+  const std::int64_t slots_;
   /// Ranks of the core that has most, in hundredths: ranks that wait for each other are as fast as those on it.
   std::int64_t ranks_per_core_percent_;
 };

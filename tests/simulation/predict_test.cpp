@@ -150,10 +150,14 @@ void expect_near_on_several_hosts(std::initializer_list<Collective> collectives,
   }
 }
 
-TEST(Predict, KnowsWhatAllreducesTakeOnSeveralHosts) { expect_near_on_several_hosts({Collective::allreduce}, 0.45, 2); }
+TEST(Predict, KnowsWhatAllreducesTakeOnSeveralHosts) { expect_near_on_several_hosts({Collective::allreduce}, 0.65, 2); }
 
 TEST(Predict, KnowsWhatBroadcastsAndReducesTakeOnSeveralHosts) {
   expect_near_on_several_hosts({Collective::broadcast, Collective::reduce}, 0.6, 2.4);
+}
+
+TEST(Predict, KnowsWhatBlocksOfAllRanksTakeOnSeveralHosts) {
+  expect_near_on_several_hosts({Collective::all_gather, Collective::reduce_scatter, Collective::alltoall}, 0.45, 2);
 }
 
 TEST(TransferTime, RoundsUpAndNeverOverflows) {

@@ -28,6 +28,8 @@ struct Phase {
   /// With of_all_ranks: yet those that share a core are in each other's way, as who is inside one tree is a leaf of the
   /// other.
   bool all_busy = false;
+  /// Of a round between nodes, those of the messages that stay inside, of a rank of the largest node.
+  std::int64_t inside_messages = 0;
   std::int64_t own_rounds = 0;  ///< not 0: a rank has something to do in so many rounds of the phase
   /// What the busiest node sends in one round between nodes; 0: an even share of node_bytes.
   std::uint64_t round_bytes = 0;
@@ -42,6 +44,7 @@ struct Phase {
   std::int64_t at_node_end = 0;
   /// Between nodes, or inside them before: each message is reduced as it comes, if it is long from one of few slots.
   bool from_slots = false;
+  bool of_one_node = false;  ///< the others send it little each, or it them: the uplinks of its leaf are its own
   bool fenced = false;       ///< nobody sends for a round before it has received in the one before, whatever it sends
   bool passed_on = false;    ///< each message but a rank's first is what has just come, as it came
   bool answers = false;      ///< each message is what has been made of the one that came from where it goes

@@ -71,12 +71,17 @@ class PricedWorld {
   /// Everybody to everybody, `message` each. `reduced`: bytes a rank reduces in all.
   Phase everybody(std::uint64_t message, std::uint64_t reduced) const {
     const auto outside = static_cast<std::uint64_t>(n - L) * static_cast<std::uint64_t>(L);
-    return {N > 1 ? 0 : 1, N > 1 ? 1 : 0, message, n - 1, reduced, N > 1 ? outside * message : 0, L};
+    Phase phase{N > 1 ? 0 : 1, N > 1 ? 1 : 0, message, n - 1, reduced, N > 1 ? outside * message : 0, L};
+    phase.inside_messages = N > 1 ? L - 1 : 0;
+    return phase;
   }
   /// One rank to all or all to one.
   Phase fan(std::uint64_t message, std::uint64_t reduced) const {
-    return {N > 1 ? 0 : 1, N > 1 ? 1 : 0, message, n - 1, reduced, static_cast<std::uint64_t>(n - L) * message, 1,
-            n - 1};
+    Phase phase{N > 1 ? 0 : 1, N > 1 ? 1 : 0, message, n - 1, reduced, static_cast<std::uint64_t>(n - L) * message, 1,
+                n - 1};
+    phase.inside_messages = N > 1 ? L - 1 : 0;
+    phase.of_one_node = true;
+    return phase;
   }
   /// A round with the rank at this distance: a node's last ranks reach into the next.
   Phase round(std::uint64_t message, std::int64_t distance, bool reduce) const {

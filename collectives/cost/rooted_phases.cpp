@@ -138,21 +138,26 @@ Phases PricedWorld::rooted_blocks(Algorithm algorithm, bool downward) const {
   if (algorithm == Algorithm::binomial) {
     const std::int64_t rounds = std::max<std::int64_t>(log2_up(n), 1);
     const std::uint64_t of_others = static_cast<std::uint64_t>(n - 1) * share(n);
-    phases.list = {{N > 1 ? 0 : rounds, N > 1 ? rounds : 0, of_others / static_cast<std::uint64_t>(rounds), 1, 0,
-                    static_cast<std::uint64_t>(n - L) * share(n), 1, n - 1}};
+    const std::int64_t between = std::min(rounds, crossings_of(Trees::binomial).on_a_way);
+    phases.list = {
+        {rounds - between, between, of_others / static_cast<std::uint64_t>(rounds), 1, 0, blocks(n - L), 1, n - 1}};
+    if (between > 0) phases.list.back().round_bytes = blocks(n - L) / static_cast<std::uint64_t>(between);
     phases.list.back().passing_on = n / 2 - 1;
     if (n > 2) phases.kept = of_others;  // packed on the root but for what travels alone, and unpacked elsewhere
   }
   if (algorithm == Algorithm::hierarchical) {
     const std::int64_t outside = n - L;
-    const std::int64_t carriers = std::max<std::int64_t>(least, 1);
-    const std::int64_t each = (outside + carriers - 1) / carriers;
+    const std::int64_t carriers = L;  // the ranks of the root's node; beside a root alone they are what direct is
+    const std::int64_t each = per(outside, carriers);
     const std::int64_t of_root = n - 1 - each;  // from the ranks beside it
     if (N > 1)
       phases.list = {{0, 1, share(n), each, 0, static_cast<std::uint64_t>(outside) * share(n), carriers, outside}};
     if (of_root > 0) phases.list.push_back({1, 0, share(n), of_root, 0, 0, 1, of_root});
   }
-  for (Phase& phase : phases.list) phase.downward = downward && n > 2;
+  for (Phase& phase : phases.list) {
+    phase.downward = downward && n > 2;
+    phase.of_one_node = true;
+  }
   return phases;
 }
 

@@ -88,6 +88,11 @@ struct TilePrices::Round {
   // Of a message; `reducing` of all messages of the round.
   Nanoseconds copying = 0, reducing = 0, granting = 0, sending = 0, receiving = 0, lane = 0, latency = 0;
 
+  // Messages of the round through this tier, and what those that stay inside add to a round between nodes: to what a
+  // rank waits behind its first message, and to its work.
+  std::int64_t messages = 1;
+  Nanoseconds behind_inside = 0, work_inside = 0, lane_inside = 0;
+
   Nanoseconds reducing_each() const { return reducing / std::max<std::int64_t>(phase.messages, 1); }
 };
 
@@ -105,7 +110,7 @@ void TilePrices::add(TileCost& cost, const Phase& phase, std::int64_t rounds_of_
     if (phase.inside_rounds != 0) add_rounds(cost, round_of(phase, true), phase.inside_rounds, rounds_of_a_rank);
     if (phase.between_rounds != 0) add_rounds(cost, round_of(phase, false), phase.between_rounds, rounds_of_a_rank);
   }
-  cost.cards = plus(cost.cards, card_time(phase.node_bytes, phase.flows));
+  cost.cards = plus(cost.cards, card_time(phase.node_bytes, phase));
 }
 
 /// A part goes its way through the nodes; the rank at the end of a node sends every part to the next node meanwhile,
@@ -170,7 +175,22 @@ TilePrices::Round TilePrices::round_of(const Phase& phase, bool inside) const {
   // In shared memory the lines of a message come after the one that announces it, unless it fits in there.
   const bool announced = inside && is_shared_memory(tier) && phase.bytes > bytes_beside_announcement;
   round.latency = announced ? 2 * tier.latency_ns : tier.latency_ns;
+  round.messages = phase.messages;
+  if (!inside && phase.inside_messages > 0) add_inside_messages(round);
   return round;
+}
+
+void TilePrices::add_inside_messages(Round& round) const {
+  const Round beside = round_of(round.phase, true);
+  // On the smallest node more of them leave it: the busiest rank is there, unless sockets make those inside dearer.
+  const bool in_largest = round.taking_turns || beside.sending > round.sending;
+  const std::int64_t messages = in_largest ? round.phase.inside_messages : std::int64_t{shape_.least} - 1;
+  round.messages -= messages;
+  round.behind_inside = times(messages, std::max({beside.sending, beside.receiving, beside.lane}));
+  round.work_inside =
+      times(messages, round.taking_turns ? std::max(beside.sending, beside.receiving + beside.reducing_each())
+                                         : beside.sending + beside.receiving);
+  round.lane_inside = times(messages, beside.lane);
 }
 
 void TilePrices::add_rounds(TileCost& cost, const Round& round, std::int64_t rounds,
@@ -187,7 +207,7 @@ void TilePrices::add_rounds(TileCost& cost, const Round& round, std::int64_t rou
   work = plus(work, work_of_a_rank(round, own));
   cost.cores = plus(cost.cores, round.one_way ? work_of_a_core(round, rounds, own) : work_of_all(round, rounds));
   cost.meeting = plus(cost.meeting, times(rounds, meeting(round)));
-  cost.lane = plus(cost.lane, times(own * round.phase.messages, round.lane));
+  cost.lane = plus(cost.lane, times(own, plus(times(round.messages, round.lane), round.lane_inside)));
   if (round.inside)
     cost.memory = plus(cost.memory, times(own * round.phase.messages * shape_.most,
                                           transfer_ns(round.phase.bytes, machine_.memory_bytes_per_second)));
@@ -211,7 +231,7 @@ Nanoseconds TilePrices::duration(const Round& round, Nanoseconds wire) const {
                                                                  : 0;
   const bool alone = round.taking_turns && !(round.downward && round.phase.all_busy);
   const Nanoseconds further = std::max({round.sending, round.receiving, round.lane, wait_for_slot(round)});
-  const Nanoseconds behind = times(round.phase.messages - 1, further);
+  const Nanoseconds behind = plus(times(round.messages - 1, further), round.behind_inside);
   // Down from a root: another rank runs on the root's core.
   const Nanoseconds queued = alone && !round.downward ? behind : crowded(behind);
   const Nanoseconds usual =
@@ -227,21 +247,22 @@ std::int64_t TilePrices::rotating_further(const Round& round) const {
 }
 
 Nanoseconds TilePrices::work_of_a_rank(const Round& round, std::int64_t own_rounds) const {
-  const std::int64_t messages = round.phase.messages;
+  const std::int64_t messages = round.messages;
   if (round.phase.one_way)
     return times(own_rounds * messages, std::max(round.sending, round.receiving + round.reducing_each()));
   if (!round.taking_turns) {
-    const Nanoseconds work = plus(times(messages, round.sending + round.receiving), round.reducing);
+    const Nanoseconds sent = plus(times(messages, round.sending + round.receiving), round.work_inside);
+    const Nanoseconds work = plus(sent, round.reducing);
     const Nanoseconds granted_before = round.meeting ? times(messages, 2 * round.granting) : 0;
     return plus(times(own_rounds, switching(round)), times(own_rounds, crowded(work) - granted_before));
   }
   if (round.one_way) return work_of_the_busiest(round, own_rounds);
   // Who takes turns sends or receives in a round; with a single message it passes on what it has received, if there is
   // anybody left.
-  const Nanoseconds in_turn = own_rounds * messages == 1 && shape_.ranks > 2
+  const Nanoseconds in_turn = own_rounds * round.phase.messages == 1 && shape_.ranks > 2
                                   ? round.sending + round.receiving + round.reducing
                                   : std::max(round.sending, round.receiving + round.reducing_each());
-  const Nanoseconds work = times(messages, in_turn);
+  const Nanoseconds work = plus(times(messages, in_turn), round.work_inside);
   // The next tile waits for the busiest rank, which another on its core holds up.
   return times(own_rounds, round.downward ? crowded(work) : work);
 }
@@ -316,7 +337,7 @@ Nanoseconds TilePrices::on_the_wire(const Round& round) const {
   const Phase& phase = round.phase;
   const std::uint64_t bytes =
       phase.round_bytes != 0 ? phase.round_bytes : phase.node_bytes / static_cast<std::uint64_t>(phase.rounds());
-  return std::max({round.lane, card_time(bytes, phase.flows), on_one_card(bytes, phase)});
+  return std::max({round.lane, card_time(bytes, phase), on_one_card(bytes, phase)});
 }
 
 /// Of a rank's own messages, where those of several ranks of a node share the cards.
@@ -328,16 +349,18 @@ Nanoseconds TilePrices::own_wire(const Round& round) const {
   return std::min(wire, std::max(round.lane, transfer_ns(bytes, machine_.nic_bytes_per_second)));
 }
 
-Nanoseconds TilePrices::card_time(std::uint64_t bytes, std::int64_t flows) const {
+Nanoseconds TilePrices::card_time(std::uint64_t bytes, const Phase& phase) const {
   const auto ports = std::min<std::int64_t>(machine_.nics, std::max(1, shape_.most));
   const std::uint64_t port_rate = machine_.nic_bytes_per_second * machine_.nics / static_cast<std::uint64_t>(ports);
-  const auto busy_ports = static_cast<std::uint64_t>(std::clamp<std::int64_t>(flows, 1, ports));
-  return std::max(transfer_ns(bytes, port_rate * busy_ports), transfer_ns(bytes, uplink_bytes_per_second(machine_, 1)));
+  const auto busy_ports = static_cast<std::uint64_t>(std::clamp<std::int64_t>(phase.flows, 1, ports));
+  const std::uint32_t of_leaf = phase.of_one_node ? machine_.nodes_per_leaf : 1;
+  return std::max(transfer_ns(bytes, port_rate * busy_ports),
+                  transfer_ns(bytes, uplink_bytes_per_second(machine_, of_leaf)));
 }
 
 /// A rank with several cards sends a message over one of them.
 Nanoseconds TilePrices::on_one_card(std::uint64_t bytes, const Phase& phase) const {
-  const auto messages = static_cast<std::uint64_t>(std::max<std::int64_t>(phase.messages, 1));
+  const auto messages = static_cast<std::uint64_t>(std::max<std::int64_t>(phase.messages - phase.inside_messages, 1));
   const auto flows = static_cast<std::uint64_t>(std::max<std::int64_t>(phase.flows, 1));
   return transfer_ns(bytes / (flows * messages), machine_.nic_bytes_per_second);
 }

@@ -54,6 +54,7 @@ class TilePrices {
  private:
   struct Round;
   Round round_of(const Phase& phase, bool inside) const;
+  void add_inside_messages(Round& round) const;
   void add_ring_over_nodes(TileCost& cost, const Phase& phase) const;
   void add_rounds(TileCost& cost, const Round& round, std::int64_t rounds, std::int64_t rounds_of_a_rank) const;
   Nanoseconds on_the_wire(const Round& round) const;
@@ -69,7 +70,7 @@ class TilePrices {
   Nanoseconds switching(const Round& round) const;
   Nanoseconds turns_of_a_core() const;
   Nanoseconds turns_of_all() const;
-  Nanoseconds card_time(std::uint64_t bytes, std::int64_t flows) const;
+  Nanoseconds card_time(std::uint64_t bytes, const Phase& phase) const;
   Nanoseconds on_one_card(std::uint64_t bytes, const Phase& phase) const;
   bool shared_cores() const { return ranks_per_core_percent_ > 100; }
 

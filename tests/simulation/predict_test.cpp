@@ -153,11 +153,15 @@ void expect_near_on_several_hosts(std::initializer_list<Collective> collectives,
 TEST(Predict, KnowsWhatAllreducesTakeOnSeveralHosts) { expect_near_on_several_hosts({Collective::allreduce}, 0.65, 2); }
 
 TEST(Predict, KnowsWhatBroadcastsAndReducesTakeOnSeveralHosts) {
-  expect_near_on_several_hosts({Collective::broadcast, Collective::reduce}, 0.6, 2.4);
+  expect_near_on_several_hosts({Collective::broadcast, Collective::reduce}, 0.7, 2);
 }
 
 TEST(Predict, KnowsWhatBlocksOfAllRanksTakeOnSeveralHosts) {
   expect_near_on_several_hosts({Collective::all_gather, Collective::reduce_scatter, Collective::alltoall}, 0.45, 2);
+}
+
+TEST(Predict, KnowsWhatARootGathersAndScattersOnSeveralHosts) {
+  expect_near_on_several_hosts({Collective::gather, Collective::scatter}, 0.7, 2.7);
 }
 
 TEST(TransferTime, RoundsUpAndNeverOverflows) {

@@ -263,6 +263,32 @@ TEST(Cost, PricesCountWhatFormsOfBlocksCopy) {
   EXPECT_GE(packing, 12u);
 }
 
+// A price that takes messages for longer or shorter than they are cuts the vector into other tiles than the engine.
+TEST(Cost, PricesKnowTheLongestMessageOfAPlan) {
+  const std::vector<std::vector<int>> shapes{
+      {4},       {7},      {8},          {1, 1, 1, 1},           std::vector<int>(16, 1),
+      {2, 2},    {8, 8},   {4, 4, 4, 4}, {3, 3, 3, 3, 3},        {8, 1},
+      {8, 8, 1}, {8, 7},   {4, 2, 1},    std::vector<int>(8, 8), {1, 8},
+      {6, 5, 6}, {8, 8, 3}};
+  constexpr std::uint64_t bytes = 1 << 24;
+  for (const std::vector<int>& ranks : shapes) {
+    const test::NodeOf node_of = test::nodes_of(ranks);
+    for (const test::Form form : test::all_forms()) {
+      // Priced as if all were as long as those on the longest way on average.
+      const bool grows = form.algorithm == Algorithm::binomial &&
+                         (form.collective == Collective::gather || form.collective == Collective::scatter);
+      const auto plan = make_plan({form.algorithm, 0, node_of, ReduceOp::sum, form.collective});
+      if (grows || !plan || plan->largest_message == 0) continue;  // a barrier, or not for this number
+      const double blocks = plan->blocks == 0 ? 1 : static_cast<double>(node_of.size());
+      const double cut_by = static_cast<double>(plan->largest_message) / static_cast<double>(message_unit) / blocks;
+      const cost::Phases phases = cost::phases_of(form.collective, form.algorithm, bytes, shape_of(node_of));
+      const double priced = static_cast<double>(phases.longest_message()) / static_cast<double>(bytes);
+      EXPECT_GT(priced, 0.7 * cut_by) << test::text(form) << ", " << testing::PrintToString(ranks);
+      EXPECT_LT(priced, 1.5 * cut_by) << test::text(form) << ", " << testing::PrintToString(ranks);
+    }
+  }
+}
+
 TEST(Cost, PricesCountTheRoundsOfPairwiseThatLeaveTheNode) {
   for (const std::vector<int>& ranks :
        std::vector<std::vector<int>>{{8}, {4, 4}, {1, 1, 1}, {8, 1}, {8, 7}, {4, 2, 1}}) {

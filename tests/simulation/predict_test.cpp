@@ -100,6 +100,42 @@ TEST(Predict, ChoosesForFullNodes) {
   EXPECT_LT(std::exp(logarithms / chosen), 1.03);
 }
 
+// Several hosts of one rank, of many and of unequal numbers: nothing that is chosen takes twice what another would.
+TEST(Predict, ChoosesForAllCollectivesWhereverRanksAre) {
+  const std::vector<std::vector<int>> worlds{equal_nodes(16, 1), equal_nodes(8, 2), equal_nodes(2, 8),
+                                             fabring::test::nodes_of({8, 1}), fabring::test::nodes_of({8, 8, 1})};
+  for (const auto& node_of : worlds) {
+    const WorldShape shape = shape_of(node_of);
+    for (int c = 0; c < collective_count; ++c) {
+      const auto collective = static_cast<Collective>(c);
+      std::map<Algorithm, Schedule> plans;
+      for (const std::string_view links : {"1g", "10g", "100g"}) {
+        const Machine machine = test::hosts_that_share_memory(links);
+        for (const std::uint64_t bytes : {4u << 10, 64u << 10, 1u << 20}) {
+          double chosen = 0, best = 0;
+          for (const Candidate& each : candidates(collective, bytes, shape, machine)) {
+            if (!each.excluded.empty()) continue;
+            if (!plans.contains(each.algorithm)) {
+              PlanRequest wanted = test::request(each.algorithm, node_of);
+              wanted.collective = collective;
+              auto made = make_schedule(wanted, options_for(machine));
+              ASSERT_TRUE(made) << made.error().message();
+              plans.emplace(each.algorithm, std::move(*made));
+            }
+            const auto time =
+                static_cast<double>(test::outcome(plans.at(each.algorithm), machine, {.bytes = bytes}).time_ns);
+            if (chosen == 0) chosen = best = time;
+            best = std::min(best, time);
+          }
+          EXPECT_LE(chosen, 2 * best) << name(collective) << " of " << bytes << " among " << shape.ranks << " ranks on "
+                                      << shape.nodes << " nodes, " << machine.name;
+          if (collective == Collective::barrier) break;
+        }
+      }
+    }
+  }
+}
+
 // From node to node, or all inputs of an element to one rank: which is faster depends on how many nodes there are.
 TEST(Predict, ChoosesAmongFoldsForFewAndForManyNodes) {
   for (const std::string_view machine_name : {"10g", "efa-400"}) {

@@ -111,7 +111,7 @@ bool share_processors(const Identity& a, const Identity& b) {
   return false;
 }
 
-std::uint32_t cores_of_host(const std::vector<Identity>& ranks) {
+CoreShare cores_of_host(const std::vector<Identity>& ranks) {
   constexpr std::uint32_t most = 4096;
   const Identity& first = ranks[0];
   std::uint32_t beside = 0, inside = 0;
@@ -121,7 +121,10 @@ std::uint32_t cores_of_host(const std::vector<Identity>& ranks) {
     if (rank.fingerprint == first.fingerprint && rank.host_id == first.host_id) ++inside;
   }
   const std::uint32_t cores = std::min(first.cores, most);
-  return cores == 0 ? 0 : std::max<std::uint32_t>(1, cores * inside / beside);
+  if (cores == 0) return {};
+  const std::uint32_t of_node = cores * inside;  // by as many as there are beside
+  if (of_node >= beside) return {of_node / beside, 100};
+  return {1, beside * 100 / of_node};
 }
 
 int ranks_beside(const std::vector<Identity>& ranks, Rank self) {

@@ -60,8 +60,12 @@ int ranks_beside(const std::vector<Identity>& ranks, Rank self);
 
 bool on_one_host(const std::vector<Identity>& ranks);
 
-/// The processors that rank 0 may use, less the share of ranks of its machine on other nodes, as in other containers;
-/// 0: not known.
-std::uint32_t cores_of_host(const std::vector<Identity>& ranks);
+/// The processors that rank 0 may use, less the share of ranks of its machine on other nodes, as in other containers.
+struct CoreShare {
+  std::uint32_t cores = 0;  ///< whole ones, 1 at least; 0: not known
+  /// How long work takes to what it takes on a core of one's own: 400 where a node has a quarter of a core.
+  std::uint32_t work_percent = 100;
+};
+CoreShare cores_of_host(const std::vector<Identity>& ranks);
 
 }  // namespace fabring

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "runtime/startup/machine_file.hpp"
 
@@ -10,6 +11,7 @@ namespace fabring {
 namespace {
 
 constexpr std::uint64_t bits_of_megabit = 1'000'000;
+constexpr std::uint64_t least_rate = 1000;  // check_machine()
 
 bool shares_memory(Reach reach) { return reach == Reach::shared_memory || reach == Reach::gpu_memory; }
 
@@ -90,6 +92,25 @@ MachineChoice over_cards(const std::vector<Identity>& ranks, Reach reach, const 
   return choice;
 }
 
+/// Where a node has less than a core, as in containers of one rank that outnumber the cores of their machine: what
+/// processors do takes so much longer, and the others of a core have their turns in every round. Who works while they
+/// wait, as in a tree, is priced too slow by that.
+Machine slowed_down(Machine machine, std::uint32_t work_percent) {
+  if (work_percent <= 100) return machine;
+  const auto longer = [&](Nanoseconds& time) { time = time * work_percent / 100; };
+  const auto slower = [&](std::uint64_t& rate) {
+    if (rate != 0) rate = std::max<std::uint64_t>(rate * 100 / work_percent, least_rate);
+  };
+  for (Tier* tier : {&machine.inside, &machine.between}) {
+    for (Nanoseconds* time : {&tier->send_ns, &tier->receive_ns, &tier->grant_ns}) longer(*time);
+    for (std::uint64_t* rate : {&tier->copy_bytes_per_second, &tier->place_bytes_per_second}) slower(*rate);
+  }
+  machine.between.latency_ns += machine.switch_ns * work_percent / 200;  // the machine's is that of two turns
+  longer(machine.call_ns);
+  slower(machine.reduce_bytes_per_second);
+  return machine;
+}
+
 }  // namespace
 
 Result<MachineChoice> choose_machine(const std::vector<Identity>& ranks, Reach reach, const CommonPath& path) {
@@ -109,7 +130,11 @@ Result<MachineChoice> choose_machine(const std::vector<Identity>& ranks, Reach r
                          : one_host         ? on_host(ranks, reach)
                          : over_known_cards ? over_cards(ranks, reach, *path.cards)
                                             : over_sockets(ranks, reach);
-  choice.machine.cores = cores_of_host(ranks);
+  const CoreShare share = cores_of_host(ranks);
+  choice.machine.cores = share.cores;
+  choice.machine = slowed_down(std::move(choice.machine), share.work_percent);
+  if (share.work_percent > 100)
+    choice.reason += fmt::format("; a node has {:.2g} of a core", 100.0 / share.work_percent);
   // Bytes are exchanged for as long as a start may take, 8 MiB of them at most: where processors copy that shows the
   // network's speed, where cards of several hundred Gbit/s do it little but the latency of some messages. What such
   // cards say of themselves is closer. What messages of memory of GPUs cost cannot be told from memory of the host.

@@ -136,6 +136,48 @@ TEST(MachineChoice, SharesTheCoresOfAMachineAmongItsContainers) {
   EXPECT_EQ(cores_of({"a", "b", "c", "d"}, 2), 1u);
 }
 
+// Eight nodes of one rank on two cores were priced as if each had a core: four times too fast.
+TEST(MachineChoice, LessThanACoreForANodeMakesWorkSlower) {
+  const auto machine_of = [](int containers, std::uint32_t cores, int ranks_of_each) {
+    std::vector<Identity> ranks =
+        on_hosts(std::vector<std::string>(static_cast<std::size_t>(containers * ranks_of_each), "a"));
+    for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+      ranks[rank].fingerprint = "boot/net:" + std::to_string(rank / static_cast<std::size_t>(ranks_of_each));
+      ranks[rank].cores = cores;
+    }
+    const MachineChoice choice = chosen(ranks, Reach::network);
+    const bool shares = cores * static_cast<std::uint32_t>(ranks_of_each) < ranks.size();
+    EXPECT_EQ(choice.reason.find("of a core") != std::string::npos, shares) << choice.reason;
+    return choice.machine;
+  };
+  const Machine own = machine_of(2, 2, 1), quarter = machine_of(8, 2, 1);
+  EXPECT_EQ(own.cores, 1u);
+  EXPECT_EQ(quarter.cores, 1u);
+  EXPECT_EQ(numbers_of(own), numbers_of(*find_machine("10g"))) << "a core for each node is no share of one";
+  for (const auto tier : {&Machine::inside, &Machine::between}) {
+    EXPECT_EQ((quarter.*tier).send_ns, 4 * (own.*tier).send_ns);
+    EXPECT_EQ((quarter.*tier).receive_ns, 4 * (own.*tier).receive_ns);
+    EXPECT_EQ((quarter.*tier).grant_ns, 4 * (own.*tier).grant_ns);
+    EXPECT_EQ((quarter.*tier).copy_bytes_per_second, (own.*tier).copy_bytes_per_second / 4);
+  }
+  EXPECT_EQ(quarter.call_ns, 4 * own.call_ns);
+  EXPECT_EQ(quarter.reduce_bytes_per_second, own.reduce_bytes_per_second / 4);
+  EXPECT_EQ(quarter.between.latency_ns, own.between.latency_ns + 2 * own.switch_ns) << "until the others had a turn";
+  EXPECT_EQ(quarter.nic_bytes_per_second, own.nic_bytes_per_second) << "no processor's";
+  EXPECT_EQ(numbers_of(machine_of(4, 2, 2)), numbers_of(machine_of(4, 2, 1))) << "half a core for a node either way";
+  EXPECT_EQ(numbers_of(machine_of(1, 2, 8)), numbers_of(*find_machine("loopback-tcp"))) << "one host";
+}
+
+TEST(MachineChoice, HostsOfTheirOwnHaveTheirCoresWhateverTheirNumber) {
+  std::vector<std::string> hosts;
+  for (int host = 0; host < 64; ++host) hosts.push_back("host" + std::to_string(host));
+  std::vector<Identity> ranks = on_hosts(hosts);
+  for (Identity& rank : ranks) rank.cores = 2;
+  const Machine machine = chosen(ranks, Reach::network).machine;
+  EXPECT_EQ(machine.cores, 2u);
+  EXPECT_EQ(numbers_of(machine), numbers_of(*find_machine("10g")));
+}
+
 // ---- cards that move bytes themselves
 // --------------------------------------------------------------------------------
 

@@ -73,7 +73,7 @@ constexpr Setting rows[] = {
      "The machine that algorithms are priced for. auto: on one host by transport and GPUs in use; on several by the "
      "number and speed of their cards where these move bytes themselves (EFA), else the links are measured at "
      "start-up; 0.1 to 0.2 s with the short messages that are measured. "
-     "probe: everything is measured, up to 0.4 s more. "
+     "probe: everything is measured, some 0.4 s more, on busy hosts up to 1.2 s. "
      "A path, with a / in it: a file that describes one (docs/scale.md). Rank 0's counts.",
      read_word_or_path<&Config::machine>, show_text<&Config::machine>},
     {"FABRING_REPRODUCIBLE", "flag", "", "", "",

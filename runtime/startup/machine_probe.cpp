@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <utility>
 #include <vector>
 
 #include "collectives/choice/table.hpp"
@@ -164,7 +165,18 @@ class Probe {
 
 }  // namespace
 
-Result<std::string> probe_machine(EngineCore& core, ProbeScope scope) {
+std::string warning_of(const Accuracy& accuracy) {
+  constexpr double too_far = 5;
+  if (accuracy.within_20_percent * 2 >= accuracy.priced && accuracy.worst <= too_far) return "";
+  return fmt::format(
+      "FABRING_MACHINE=probe found prices that do not fit: {} of {} times within 20% of what was measured, the worst "
+      "{:.2f} times off, so algorithms may be chosen that are slow here. Something else was probably running: start "
+      "again on quiet hosts, or name a machine or a file that describes one (fabring simulate --show-machine writes "
+      "such a file)",
+      accuracy.within_20_percent, accuracy.priced, accuracy.worst);
+}
+
+Result<ProbeOutcome> probe_machine(EngineCore& core, ProbeScope scope) {
   const auto start = ProbeClock::now();
   const WorldShape shape = core.world()->shape();
   std::string of_links;
@@ -198,10 +210,11 @@ Result<std::string> probe_machine(EngineCore& core, ProbeScope scope) {
       core.waits_for_links() ? fmt::format("; {} tiles of what is reduced under way, as hosts answer after {:.3g} us",
                                            depth_over_slow_answers, latency_us)
                              : "";
-  return fmt::format(
+  std::string line = fmt::format(
       "algorithms: priced for this machine{}, probed in {} ms: {} of {} times within 20% of what was measured "
       "here, the worst {:.2f} times off{}",
       of_links, took.count(), accuracy.within_20_percent, accuracy.priced, accuracy.worst, deeper);
+  return ProbeOutcome{std::move(line), scope.whole ? warning_of(accuracy) : ""};
 }
 
 }  // namespace fabring

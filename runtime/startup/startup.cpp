@@ -178,7 +178,8 @@ Result<std::shared_ptr<EngineCore>> start_up(Config config, Store* store, std::s
     auto probed = probe_machine(*core, **probe);
     if (!probed) return not_probed(probed.error(), core->world()->shape().nodes > 1);
     core->take_time_for_any(config.timeout, "FABRING_TIMEOUT");
-    core->add_to_report(std::move(*probed));
+    core->add_to_report(std::move(probed->line));
+    if (config.rank == 0 && !probed->warning.empty()) log.warning(probed->warning);
   }
   core->add_to_report("memory: " + memory_text(core->memory()));
   core->look_when_idle();

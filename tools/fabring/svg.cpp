@@ -13,6 +13,7 @@ namespace {
 constexpr std::array<std::string_view, curve_colours> palette{"#1f5fa8", "#d1622b", "#2e8b57", "#8a3ffc",
                                                               "#b8860b", "#c2185b", "#00838f", "#5d4037",
                                                               "#56b4e9", "#9acd32", "#111111", "#e8a0bf"};
+constexpr double margin = 10;  // of what is written
 constexpr std::string_view grey = "#d9dde3";
 constexpr std::string_view dark = "#30363d";
 
@@ -40,22 +41,31 @@ std::string escaped(std::string_view text) {
 }
 
 std::string number_text(double value) {
-  if (value >= 1e6) return fmt::format("{:g}M", value / 1e6);
-  if (value >= 1e3) return fmt::format("{:g}k", value / 1e3);
+  for (const auto& [unit, suffix] : {std::pair{1e12, "T"}, {1e9, "G"}, {1e6, "M"}, {1e3, "k"}})
+    if (value >= unit) return fmt::format("{:g}{}", value / unit, suffix);
   return fmt::format("{:g}", value);
 }
 
+constexpr std::array<std::pair<double, std::string_view>, 4> byte_units{
+    {{1099511627776.0, "T"}, {1073741824.0, "G"}, {1048576.0, "M"}, {1024.0, "K"}}};
+
 std::string bytes_text(double value) {
-  for (const auto& [unit, suffix] : {std::pair{1073741824.0, "G"}, {1048576.0, "M"}, {1024.0, "K"}})
+  for (const auto& [unit, suffix] : byte_units)
     if (value >= unit) return fmt::format("{:g}{}", value / unit, suffix);
   return fmt::format("{:g}", value);
 }
 
 /// With three digits: what fits into a cell.
 std::string short_bytes(double value) {
-  for (const auto& [unit, suffix] : {std::pair{1073741824.0, "G"}, {1048576.0, "M"}, {1024.0, "K"}})
+  for (const auto& [unit, suffix] : byte_units)
     if (value >= unit) return fmt::format("{:.{}f}{}", value / unit, value / unit < 9.95 ? 1 : 0, suffix);
   return fmt::format("{:.0f}", value);
+}
+
+/// At most `size`, and small enough for so much room.
+double fitting_size(std::string_view text, double size, double room) {
+  constexpr double wide = 0.6;  // a letter, of its size; in most fonts it is less
+  return std::min(size, room / wide / static_cast<double>(std::max<std::size_t>(text.size(), 1)));
 }
 
 /// Of a share of the darkest. A root, so that a little is seen beside a lot.
@@ -116,7 +126,8 @@ std::vector<double> ticks(const Axis& axis, bool bytes) {
   return found;
 }
 
-/// Where the points are, as far as labels do not touch: worlds of 8, 64, 512 ranks are not at powers of ten.
+/// Where the points are, as far as labels do not touch, the last in any case: worlds of 8, 64, 512 ranks are not at
+/// powers of ten.
 std::vector<double> ticks_at_points(const Axis& axis, const std::vector<Curve>& curves) {
   constexpr double apart = 36;
   std::vector<double> values;
@@ -127,6 +138,9 @@ std::vector<double> ticks_at_points(const Axis& axis, const std::vector<Curve>& 
   std::vector<double> found;
   for (const double value : values)
     if (found.empty() || axis.at(value) - axis.at(found.back()) >= apart) found.push_back(value);
+  while (found.size() > 1 && found.back() < values.back() && axis.at(values.back()) - axis.at(found.back()) < apart)
+    found.pop_back();
+  if (!found.empty() && found.back() < values.back()) found.push_back(values.back());
   return found;
 }
 
@@ -222,7 +236,10 @@ std::string draw(const Chart& chart) {
   bool first_x = true, first_y = true;
   for (const Curve& curve : chart.curves)
     for (const auto& [px, py] : curve.points) include(x, px, first_x), include(y, py, first_y);
-  if (x.most <= x.least) x.most = x.least * 2;
+  if (x.most <= x.least) {  // a single one stands in the middle
+    x.most = x.least * 1.5;
+    x.least /= 1.5;
+  }
   if (chart.y_is_logarithmic) {
     y.least = std::pow(10.0, std::floor(std::log10(y.least)));
     y.most = std::pow(10.0, std::ceil(std::log10(y.most * 1.0001)));
@@ -232,7 +249,8 @@ std::string draw(const Chart& chart) {
   }
 
   Svg svg(width, height);
-  svg.text((left + right) / 2, 26, chart.title, Svg::Anchor::middle, 15);
+  svg.text((left + right) / 2, 26, chart.title, Svg::Anchor::middle,
+           fitting_size(chart.title, 15, left + right - 2 * margin));
   std::vector<double> below = chart.x_is_bytes ? ticks(x, true) : std::vector<double>();
   if (below.size() < 2) below = ticks_at_points(x, chart.curves);
   for (const double tick : below) {
@@ -292,11 +310,12 @@ std::string draw(const std::string& title, const std::string& unit, const std::v
   const double all = gap + (side + gap) * static_cast<double>(std::max<std::size_t>(squares.size(), 1));
   const double width = std::max(all, least_width);
   Svg svg(width, top + side + 90);
-  svg.text(width / 2, 26, title, Svg::Anchor::middle, 15);
+  svg.text(width / 2, 26, title, Svg::Anchor::middle, fitting_size(title, 15, width - 2 * margin));
   svg.text(width / 2, 46, fmt::format("from (row) to (column); darkest: {}", unit), Svg::Anchor::middle, 11);
   for (std::size_t i = 0; i < squares.size(); ++i) {
     const double left = (width - all) / 2 + gap + (side + gap) * static_cast<double>(i);
-    svg.text(left + side / 2, top - 12, squares[i].title, Svg::Anchor::middle, 13);
+    svg.text(left + side / 2, top - 12, squares[i].title, Svg::Anchor::middle,
+             fitting_size(squares[i].title, 13, side + gap - margin));
     const auto& rows = squares[i].values;
     for (std::size_t r = 0; r < rows.size(); ++r) {
       const double cell = side / static_cast<double>(rows.size());

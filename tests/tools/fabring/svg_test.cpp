@@ -48,6 +48,50 @@ TEST(Svg, DrawsTheMarkerOfEachPoint) {
   EXPECT_EQ(count("<circle "), 1) << "the last point, a dot";
 }
 
+double number_after(const std::string& text, const std::string& what) {
+  const auto at = text.find(what);
+  return at == std::string::npos ? -1 : std::stod(text.substr(at + what.size()));
+}
+
+/// What is written about the text: "<text x=".
+std::string element_of(const std::string& svg, const std::string& text) {
+  const auto end = svg.find(">" + text + "<");
+  return end == std::string::npos ? "" : svg.substr(svg.rfind("<text", end), end - svg.rfind("<text", end));
+}
+
+// The name of a machine, which a file may give 63 letters, was cut off at both ends.
+TEST(Svg, ALongTitleIsSmallerAndWhole) {
+  const std::string title(110, 'm');
+  Chart chart;
+  chart.title = title;
+  chart.curves = {{"one", {{1, 1}, {2, 2}}}};
+  for (const std::string& svg : {draw(chart), draw(title, "unit", {{"ring", {{1}}}})}) {
+    const std::string element = element_of(svg, title);
+    const double half = 0.6 * 110 * number_after(element, "font-size=\"") / 2;
+    const double middle = number_after(element, "x=\"");
+    EXPECT_GE(middle - half, 0) << element;
+    EXPECT_LE(middle + half, number_after(svg, "width=\""));
+  }
+  EXPECT_EQ(number_after(element_of(draw("short", "unit", {{"ring", {{1}}}}), "short"), "font-size=\""), 15);
+}
+
+TEST(Svg, ASinglePointIsInTheMiddleAndTheLastOfManyHasItsLabel) {
+  Chart chart;
+  chart.curves = {{"one", {{8, 50}}}};
+  EXPECT_THAT(draw(chart), HasSubstr("<circle cx=\"359.0\"")) << "not on the axis, which is at 78";
+  chart.curves = {{"one", {}}};
+  for (int ranks = 1; ranks <= 17; ++ranks) chart.curves[0].points.emplace_back(ranks, ranks);
+  EXPECT_NE(element_of(draw(chart), "17"), "");
+}
+
+TEST(Svg, LargeNumbersHaveUnitsOfTheirOwn) {
+  Chart chart;
+  chart.x_is_bytes = true;
+  chart.curves = {{"one", {{1 << 20, 1}, {1099511627776.0, 1e10}}}};
+  EXPECT_THAT(draw(chart), testing::AllOf(HasSubstr(">1T<"), HasSubstr(">10G<"), testing::Not(HasSubstr(">1024G<")),
+                                          testing::Not(HasSubstr(">10000M<"))));
+}
+
 TEST(Svg, OneSquareIsWideEnoughForTheTitle) {
   EXPECT_THAT(draw("title", "unit", {{"ring", {{1}}}}),
               HasSubstr("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"670\""));

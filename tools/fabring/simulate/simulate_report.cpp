@@ -24,6 +24,17 @@ std::optional<std::size_t> fastest(const std::vector<Forecast>& row) {
 }
 
 }  // namespace
+/// With three digits or four: "1013 MiB", "31.5 GiB".
+std::string rounded_size(double bytes) {
+  for (const auto& [unit, suffix] :
+       {std::pair{std::uint64_t{1} << 40, "TiB"}, {1u << 30, "GiB"}, {1u << 20, "MiB"}, {1u << 10, "KiB"}}) {
+    const double value = bytes / static_cast<double>(unit);
+    if (value >= 100) return fmt::format("{:.0f} {}", value, suffix);
+    if (value >= 1) return fmt::format("{:.3g} {}", value, suffix);
+  }
+  return fmt::format("{:.0f} B", bytes);
+}
+
 
 std::string time_text(Nanoseconds time) {
   const auto ns = static_cast<double>(time);
@@ -185,7 +196,7 @@ Result<Shades> link_loads(Collective collective, Algorithm algorithm, const std:
     }
     busiest = std::max({busiest, out, in});
   }
-  shades.title = fmt::format("{}: busiest node {}", name(algorithm), size_text(static_cast<std::uint64_t>(busiest)));
+  shades.title = fmt::format("{}: busiest node {}", name(algorithm), rounded_size(busiest));
   return shades;
 }
 

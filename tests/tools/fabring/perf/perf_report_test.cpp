@@ -218,7 +218,7 @@ TEST(PerfPlot, HasNumbersOnItsAxisWhereNoPowerOfFourIs) {
   const auto drawn = [](const std::vector<Measurement>& all) {
     return labels_below(draw(bandwidth_chart({}, {4, 1, "tcp", 1, {}}, all)));
   };
-  EXPECT_THAT(drawn({at(5 << 20)}), ElementsAre("78.0 5M"));
+  EXPECT_THAT(drawn({at(5 << 20)}), ElementsAre("359.0 5M"));
   EXPECT_THAT(drawn({at(5 << 20), at(10 << 20)}), ElementsAre("78.0 5M", "640.0 10M"));
   EXPECT_THAT(drawn({at(1 << 20), at(16 << 20)}), ElementsAre("78.0 1M", "359.0 4M", "640.0 16M"));
 }

@@ -11,7 +11,7 @@ void tell_choice(std::string_view what, const Choice& choice, bool with_candidat
   if (!with_candidates) return;
   for (const Choice::Candidate& one : choice.candidates)
     complain("perf", one.excluded.empty()
-                         ? fmt::format("  {:<20} {:>12.1f} us predicted", one.algorithm, one.predicted_us)
+                         ? fmt::format("  {:<20} {:>12.2f} us predicted", one.algorithm, one.predicted_us)
                          : fmt::format("  {:<20} left out: {}", one.algorithm, one.excluded));
 }
 

@@ -7,6 +7,8 @@
 #include <array>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <string_view>
 
 #include "runtime/base/parse_value.hpp"
 #include "tools/fabring/perf/choice_lines.hpp"
@@ -106,8 +108,9 @@ std::string text_of(const Row& row, const PerfOptions& options, const JobFacts& 
                      microseconds_text(verdict.composed), verdict.ratio(), verdict.slow ? "SLOW" : "ok");
 }
 
-void explain_row(const Row& row, const Choice& choice, PredictionLines& predictions) {
-  tell_choice(row.pair.collective, choice);
+/// With candidates where these were not told yet.
+void explain_row(const Row& row, const Choice& choice, bool with_candidates, PredictionLines& predictions) {
+  tell_choice(row.pair.collective, choice, with_candidates);
   Measurement one;
   one.bytes = row.bytes;
   one.time_us = row.verdict.one;
@@ -138,6 +141,7 @@ Result<std::uint64_t> measure_guard(PerfJob& job) {
   std::uint64_t slow = 0, pairs = 0;
   for (const std::size_t size : options.sizes) {
     const std::size_t elements = guard_elements(size, options.type, ranks), bytes = elements * size_of(options.type);
+    std::set<std::string_view> told;  // a collective is in several pairs
     for (const GuardPair& pair : guard_pairs({buffers[0].get(), buffers[1].get(), buffers[2].get()}, elements,
                                              options.type, job.world().rank(), ranks, size == options.sizes.front())) {
       job.tell_progress(fmt::format("now {} of {}", pair.collective, size_text(bytes)));
@@ -147,7 +151,7 @@ Result<std::uint64_t> measure_guard(PerfJob& job) {
       const Choice choice = guard.choice(pair);
       const Row row{barrier ? 0 : bytes, pair, *verdict, choice.algorithm};
       job.write(text_of(row, options, job.facts(), pairs == 0));
-      if (options.explain && job.writes()) explain_row(row, choice, predictions);
+      if (options.explain && job.writes()) explain_row(row, choice, told.insert(pair.collective).second, predictions);
       slow += verdict->slow ? 1 : 0;
       ++pairs;
     }

@@ -23,6 +23,11 @@ std::string csv_field(const std::string& text) {
   return quoted + "\"";
 }
 
+/// Two digits at least: "1.06x", "0.0041x".
+std::string ratio_text(double ratio) {
+  return ratio < 0.1 ? fmt::format("{:.2g}x", ratio) : fmt::format("{:.2f}x", ratio);
+}
+
 std::string_view op_word(const PerfOptions& options) { return reduces(options.collective) ? name(options.op) : "none"; }
 
 }  // namespace
@@ -66,14 +71,15 @@ std::string PredictionLines::add(const Choice& choice, const Measurement& measur
 std::string prediction_text(double predicted_us, double measured_us, bool mapped) {
   const std::string predicted = microseconds_text(predicted_us), measured = microseconds_text(measured_us);
   if (mapped) return fmt::format(" predicted {} us in ordinary memory, measured {} us in mapped", predicted, measured);
-  return fmt::format(" predicted {} us, measured {} us ({:.2f}x)", predicted, measured, predicted_us / measured_us);
+  return fmt::format(" predicted {} us, measured {} us ({})", predicted, measured,
+                     ratio_text(predicted_us / measured_us));
 }
 
 std::string PredictionLines::summary() const {
   if (mapped_) return "predictions are for ordinary memory, by which algorithms are chosen: mapped memory has no price";
   if (compared_ == 0) return "nothing was predicted";
-  return fmt::format("{} of {} predictions within 20% of what was measured; farthest off: {} ({:.2f}x)", close_,
-                     compared_, worst_at_.empty() ? "none" : worst_at_, worst_);
+  return fmt::format("{} of {} predictions within 20% of what was measured; farthest off: {} ({})", close_, compared_,
+                     worst_at_.empty() ? "none" : worst_at_, ratio_text(worst_));
 }
 
 bool shows_percentiles(Format format) {

@@ -3,15 +3,16 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <string_view>
 #include <regex>
 #include <string>
-
+#include <string_view>
 #include <vector>
+
 #include "tests/tools/fabring/program.hpp"
 
 namespace fabring::tests {
@@ -32,6 +33,9 @@ TEST(PerfRun, ModelsAndTheGuardExplainTheirChoicesToo) {
   EXPECT_THAT(guard.err, testing::AllOf(HasSubstr("all_gather of 8 B over 2 ranks"), HasSubstr(" us predicted"),
                                         testing::ContainsRegex("0 B: barrier by .* predicted .* measured"),
                                         testing::ContainsRegex("of [0-9]+ predictions within 20%")));
+  const auto told = lines(guard.err);
+  EXPECT_EQ(std::ranges::count_if(told, [](const auto& line) { return line.starts_with("fabring perf:   fold "); }), 3)
+      << "of allreduce, which is in two pairs, of reduce and of reduce_scatter";
   const auto quiet =
       run({"perf", "--guard", "-n", "2", "--sizes", "4", "--reps", "1", "--target-ms", "1", "--margin", "1000"});
   EXPECT_THAT(quiet.err, testing::Not(HasSubstr("predicted")));
@@ -89,10 +93,6 @@ TEST(PerfRun, ProbesTheMachineAndPricesByIt) {
   EXPECT_EQ(lines(result.out).size(), 2U);
 }
 
-TEST(PerfRun, ProbesTheLinksBetweenNodes) {
-  const auto result = run({"perf", "allreduce", "-n", "4", "--split-nodes", "2", "--sizes", "4,64K", "-i", "1",
-                           "--explain", "--format", "plain"},
-                          {{"FABRING_MACHINE", "probe"}});
 // On a busy machine the prices may be far off, which was said at level info only.
 TEST(PerfRun, RankZeroWarnsWhereWhatWasProbedDoesNotFit) {
   const auto result = run({"perf", "allreduce", "-n", "3", "--sizes", "4", "-i", "1", "--explain", "--format", "plain"},
@@ -113,6 +113,10 @@ TEST(PerfRun, RankZeroWarnsWhereWhatWasProbedDoesNotFit) {
   }
 }
 
+TEST(PerfRun, ProbesTheLinksBetweenNodes) {
+  const auto result = run({"perf", "allreduce", "-n", "4", "--split-nodes", "2", "--sizes", "4,64K", "-i", "1",
+                           "--explain", "--format", "plain"},
+                          {{"FABRING_MACHINE", "probe"}});
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_THAT(result.err, testing::ContainsRegex(
                               "this machine with links of [0-9.e+]+ Gbit/s, probed in [0-9]+ ms: [0-9]+ of [1-9]"));

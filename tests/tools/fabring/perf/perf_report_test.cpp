@@ -150,6 +150,13 @@ TEST(PerfExplain, PredictedStandsBesideMeasured) {
             "2 of 5 predictions within 20% of what was measured; farthest off: 4000000 B: ring (0.50x)");
 }
 
+// "(0.00x)" of what was predicted far too low did not say by how much.
+TEST(PerfExplain, ARatioHasTwoDigitsHoweverSmall) {
+  PredictionLines lines;
+  EXPECT_THAT(lines.add(choice_of(8.4), sample()), HasSubstr("predicted 8.40 us, measured 2000.0 us (0.0042x)"));
+  EXPECT_THAT(lines.summary(), HasSubstr("farthest off: 4000000 B: ring (0.0042x)"));
+}
+
 TEST(PerfExplain, WhatIsPredictedForOrdinaryMemoryIsNotComparedWithMapped) {
   PredictionLines lines(true);
   EXPECT_EQ(lines.add(choice_of(4000), sample()),

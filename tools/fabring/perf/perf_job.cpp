@@ -8,6 +8,7 @@
 
 #include "runtime/bootstrap/environment_config.hpp"
 #include "runtime/engine/plans/given_plan.hpp"
+#include "tools/fabring/node_layout.hpp"
 #include "tools/fabring/perf/engine_report.hpp"
 #include "tools/fabring/start_together.hpp"
 
@@ -86,6 +87,8 @@ Status PerfJob::meet(const Status& own) {
   const std::vector<int> nodes = world.nodes();
   facts_.ranks = world.size();
   facts_.nodes = nodes.empty() ? 1 : *std::max_element(nodes.begin(), nodes.end()) + 1;
+  if (const auto layout = layout_of(nodes); layout && !layout->equal_nodes())
+    facts_.ranks_of_nodes = layout->ranks_of_nodes();
   facts_.transport = transports_in_use(*engine_);
   facts_.lanes = std::max(1, engine_->config().sockets_per_peer);
   facts_.wire_type = wire_type_of(options_.kind == PerfKind::sizes ? options_.collective : Collective::allreduce,

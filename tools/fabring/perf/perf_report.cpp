@@ -142,6 +142,7 @@ nlohmann::ordered_json json_object(const PerfOptions& options, const JobFacts& f
       {"memory", memory_word(options)},
       {"nodes", facts.nodes},
   };
+  if (!facts.ranks_of_nodes.empty()) object["ranks_of_nodes"] = facts.ranks_of_nodes;
   if (options.check) object["wrong"] = m.wrong;
   if (options.repetitions > 0) {
     auto& each = object["repetitions_us"] = nlohmann::ordered_json::array();

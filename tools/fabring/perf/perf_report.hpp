@@ -36,6 +36,7 @@ struct JobFacts {
   std::vector<std::string> report;         ///< of the engine, a line each
   std::string memory = {};                 ///< "memory of " a GPU, "mapped memory"; empty: ordinary
   std::optional<DataType> wire_type = {};  ///< as what elements travel, if not as their type
+  std::vector<int> ranks_of_nodes = {};    ///< where these are unequal, and no node's ranks lie between another's
 };
 
 /// Times as nccl-tests prints them: as many decimals as fit.

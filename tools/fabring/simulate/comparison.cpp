@@ -1,6 +1,7 @@
 #include "tools/fabring/simulate/comparison.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <cstdint>
 #include <utility>
@@ -22,8 +23,26 @@ bool Comparison::within_20_percent() const { return known() && fabring::within_2
 
 namespace {
 
-/// On how many nodes it is predicted. Errors: what was measured has no forecast.
-Result<int> nodes_of(const MeasuredTime& measured, const SimulatedWorlds& wanted) {
+std::string measured_world(const MeasuredTime& measured) {
+  return fmt::format("{}{}", counted(measured.ranks, "rank"),
+                     measured.nodes == 0 ? "" : " on " + counted(measured.nodes, "node"));
+}
+
+/// Where the ranks of each node were given: the world must be that one.
+Result<NodeLayout> given_world(const MeasuredTime& measured, const NodeLayout& given) {
+  const bool other_nodes = measured.nodes != 0 && measured.nodes != static_cast<std::uint64_t>(given.nodes());
+  const bool others = !measured.ranks_of_nodes.empty() && measured.ranks_of_nodes != given.ranks_of_nodes();
+  if (other_nodes || others || measured.ranks != static_cast<std::uint64_t>(given.ranks()))
+    return wrong_argument(
+        fmt::format("measured with {}{}, and --nodes says {}: leave out --nodes, or compare files "
+                    "of that world alone",
+                    measured_world(measured),
+                    others ? fmt::format(" ({})", fmt::join(measured.ranks_of_nodes, ",")) : "", given.text()));
+  return given;
+}
+
+/// In which world it is predicted. Errors: what was measured has no forecast.
+Result<NodeLayout> world_of(const MeasuredTime& measured, const SimulatedWorlds& wanted) {
   if (!measured.wire_type.empty())
     return wrong_argument(
         fmt::format("{} bytes travelled as {}, and forecasts are of elements as they are: measure without --wire-type "
@@ -32,15 +51,19 @@ Result<int> nodes_of(const MeasuredTime& measured, const SimulatedWorlds& wanted
   if (measured.mapped)
     return wrong_argument(
         fmt::format("{} bytes were in mapped memory, which has no price: measure with --memory host", measured.bytes));
-  const auto given = static_cast<std::uint64_t>(wanted.nodes);
+  if (wanted.ranks_of_nodes_are_given) return given_world(measured, wanted.world);
+  const auto given = static_cast<std::uint64_t>(wanted.world.nodes());
   if (wanted.nodes_are_given && measured.nodes != 0 && measured.nodes != given)
     return wrong_argument(fmt::format("measured on {}, and --nodes says {}: leave out --nodes",
                                       counted(static_cast<std::size_t>(measured.nodes), "node"), given));
   const std::uint64_t nodes = measured.nodes != 0 ? measured.nodes : given;
+  if (!measured.ranks_of_nodes.empty()) return NodeLayout(measured.ranks_of_nodes);
   if (measured.ranks % nodes != 0)
-    return wrong_argument(fmt::format("{} ranks on {}: only nodes of equally many ranks can be compared",
-                                      measured.ranks, counted(static_cast<std::size_t>(nodes), "node")));
-  return static_cast<int>(nodes);
+    return wrong_argument(
+        fmt::format("{} on {}: the file does not say how many are on each; --nodes can, as in "
+                    "--nodes 8,8,1",
+                    counted(measured.ranks, "rank"), counted(nodes, "node")));
+  return NodeLayout(static_cast<int>(nodes), static_cast<int>(measured.ranks / nodes));
 }
 
 }  // namespace
@@ -56,9 +79,9 @@ Result<std::vector<Comparison>> compare(const std::vector<MeasuredTime>& times, 
       unknown = &each;
       continue;
     }
-    const auto nodes = nodes_of(each, wanted);
-    if (!nodes) return nodes.error();
-    rows.push_back({each, forecaster.one(*each.algorithm, *nodes, static_cast<int>(each.ranks) / *nodes, each.bytes)});
+    const auto world = world_of(each, wanted);
+    if (!world) return world.error();
+    rows.push_back({each, forecaster.one(*each.algorithm, *world, each.bytes)});
   }
   if (rows.empty() && unknown != nullptr)
     return wrong_argument(fmt::format("its measurements of {} are by '{}', an algorithm that is not known here",

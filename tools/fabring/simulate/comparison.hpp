@@ -26,8 +26,8 @@ struct Comparison {
 
 /// Of those of the collective that was asked for, in their order, on as many nodes as they were measured on, without
 /// those by algorithms that it does not have. `begins` hears of each forecast before it is made. Errors:
-/// invalid_argument (ranks that do not fill the nodes, other nodes than were asked for, what has no price, or no such
-/// measurement), a sentence to go behind the file's name.
+/// invalid_argument (ranks of which nobody says how they lie on the nodes, other nodes than were asked for, what has no
+/// price, or no such measurement), a sentence to go behind the file's name.
 Result<std::vector<Comparison>> compare(const std::vector<MeasuredTime>& times, const SimulatedWorlds& wanted,
                                         std::function<void(const Forecast&)> begins = {});
 

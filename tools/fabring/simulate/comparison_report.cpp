@@ -49,6 +49,7 @@ std::string comparison_json(const std::vector<Comparison>& rows, const Simulated
                     {"within_20_percent", row.within_20_percent()},
                     {"priced", forecast.priced()},
                     {"extrapolated", forecast.extrapolated()}});
+    if (!forecast.ranks_of_nodes.empty()) json.back()["ranks_of_nodes"] = forecast.ranks_of_nodes;
     if (!forecast.outcome) json.back()["note"] = forecast.note;
   }
   return json.dump(2) + "\n";

@@ -11,13 +11,6 @@
 
 namespace fabring::tools {
 
-std::vector<int> equal_nodes(int nodes, int ranks_per_node) {
-  std::vector<int> node_of;
-  for (int node = 0; node < nodes; ++node)
-    node_of.insert(node_of.end(), static_cast<std::size_t>(ranks_per_node), node);
-  return node_of;
-}
-
 namespace {
 
 std::uint64_t blocks_of(Collective collective, int ranks) {
@@ -36,9 +29,9 @@ std::string changed_call(const ForecastOptions& options, int ranks, std::uint64_
                       fmt::format("{} bytes", options.element_bytes));
 }
 
-Result<const simulation::Schedule*> Forecaster::schedule(Algorithm algorithm, int nodes, int ranks_per_node) {
-  if (world_ != std::pair(nodes, ranks_per_node)) schedules_.clear();
-  world_ = {nodes, ranks_per_node};
+Result<const simulation::Schedule*> Forecaster::schedule(Algorithm algorithm, const NodeLayout& world) {
+  if (world_ != world) schedules_.clear();
+  world_ = world;
   auto found = schedules_.find(algorithm);
   if (found == schedules_.end()) {
     constexpr std::uint64_t most_kept_steps = simulation::most_world_steps / 4;
@@ -48,27 +41,31 @@ Result<const simulation::Schedule*> Forecaster::schedule(Algorithm algorithm, in
     PlanRequest request;
     request.algorithm = algorithm;
     request.collective = options_.collective;
-    request.node_of = equal_nodes(nodes, ranks_per_node);
+    request.node_of = world.node_of();
     found = schedules_.emplace(algorithm, make_schedule(request, simulation::options_for(options_.machine))).first;
   }
   if (!found->second) return found->second.error();
   return &*found->second;
 }
 
-Forecast Forecaster::one(Algorithm algorithm, int nodes, int ranks_per_node, std::uint64_t bytes) {
-  bytes = call_bytes(options_, nodes * ranks_per_node, bytes);
-  Forecast forecast{algorithm, nodes, nodes * ranks_per_node, bytes, {}, {}, {}};
+Forecast Forecaster::priced(Algorithm algorithm, const NodeLayout& world, std::uint64_t bytes) const {
+  Forecast forecast{algorithm, world.nodes(), world.ranks(), bytes, {}, {}, {}};
+  forecast.predicted = predict(options_.collective, algorithm, bytes, shape_of(world.node_of()), options_.machine);
   forecast.late = options_.stragglers.probability > 0;
+  if (!world.equal_nodes()) forecast.ranks_of_nodes = world.ranks_of_nodes();
+  return forecast;
+}
+
+Forecast Forecaster::one(Algorithm algorithm, const NodeLayout& world, std::uint64_t bytes) {
+  Forecast forecast = priced(algorithm, world, call_bytes(options_, world.ranks(), bytes));
   if (begins_) begins_(forecast);
-  const WorldShape shape{nodes * ranks_per_node, nodes, ranks_per_node, ranks_per_node};
-  forecast.predicted = predict(options_.collective, algorithm, bytes, shape, options_.machine);
-  const auto plans = schedule(algorithm, nodes, ranks_per_node);
+  const auto plans = schedule(algorithm, world);
   if (!plans) {
     forecast.note = plans.error().message();
     return forecast;
   }
   simulation::Job job;
-  job.bytes = bytes;
+  job.bytes = forecast.bytes;
   job.element_bytes = options_.element_bytes;
   job.stragglers = options_.stragglers;
   auto outcome = simulate(**plans, options_.machine, job);
@@ -80,23 +77,19 @@ Forecast Forecaster::one(Algorithm algorithm, int nodes, int ranks_per_node, std
   return forecast;
 }
 
-std::vector<Forecast> Forecaster::all(const std::vector<Algorithm>& algorithms, int nodes, int ranks_per_node,
+std::vector<Forecast> Forecaster::all(const std::vector<Algorithm>& algorithms, const NodeLayout& world,
                                       std::uint64_t bytes) {
-  bytes = call_bytes(options_, nodes * ranks_per_node, bytes);
-  const WorldShape shape{nodes * ranks_per_node, nodes, ranks_per_node, ranks_per_node};
-  Nanoseconds best = std::numeric_limits<Nanoseconds>::max();
-  for (const Algorithm each : algorithms)
-    best = std::min(best, predict(options_.collective, each, bytes, shape, options_.machine).value_or(best));
   std::vector<Forecast> forecasts;
+  Nanoseconds best = std::numeric_limits<Nanoseconds>::max();
   for (const Algorithm each : algorithms) {
-    const auto price = predict(options_.collective, each, bytes, shape, options_.machine);
-    if (price && static_cast<double>(*price) > options_.simulate_up_to * static_cast<double>(best)) {
-      const bool late = options_.stragglers.probability > 0;
-      forecasts.push_back(
-          {each, nodes, shape.ranks, bytes, price, {}, late ? far_behind_without_stragglers : far_behind, late});
-    } else {
-      forecasts.push_back(one(each, nodes, ranks_per_node, bytes));
-    }
+    forecasts.push_back(priced(each, world, call_bytes(options_, world.ranks(), bytes)));
+    best = std::min(best, forecasts.back().predicted.value_or(best));
+  }
+  for (Forecast& each : forecasts) {
+    if (each.predicted && static_cast<double>(*each.predicted) > options_.simulate_up_to * static_cast<double>(best))
+      each.note = each.late ? far_behind_without_stragglers : far_behind;
+    else
+      each = one(each.algorithm, world, bytes);
   }
   return forecasts;
 }

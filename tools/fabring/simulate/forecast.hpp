@@ -8,12 +8,12 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "collectives/algorithms.hpp"
 #include "collectives/cost/machine.hpp"
 #include "simulation/simulate.hpp"
+#include "tools/fabring/node_layout.hpp"
 
 namespace fabring::tools {
 
@@ -42,6 +42,7 @@ struct Forecast {
   std::optional<simulation::Outcome> outcome;  ///< of the plans
   std::string note;                            ///< why there is no outcome
   bool late = false;                           ///< ranks may be: of that prices know nothing
+  std::vector<int> ranks_of_nodes = {};        ///< where these are unequal
   /// The simulated time, or else the price, where it stands for the same; none if there is neither.
   std::optional<Nanoseconds> time() const {
     if (outcome) return outcome->time_ns;
@@ -60,21 +61,19 @@ class Forecaster {
       : options_(std::move(options)), begins_(std::move(begins)) {}
   const ForecastOptions& options() const { return options_; }
 
-  /// Equal nodes, filled in the order of the ranks.
-  std::vector<Forecast> all(const std::vector<Algorithm>& algorithms, int nodes, int ranks_per_node,
-                            std::uint64_t bytes);
-  Forecast one(Algorithm algorithm, int nodes, int ranks_per_node, std::uint64_t bytes);
+  std::vector<Forecast> all(const std::vector<Algorithm>& algorithms, const NodeLayout& world, std::uint64_t bytes);
+  Forecast one(Algorithm algorithm, const NodeLayout& world, std::uint64_t bytes);
 
  private:
-  Result<const simulation::Schedule*> schedule(Algorithm algorithm, int nodes, int ranks_per_node);
+  Result<const simulation::Schedule*> schedule(Algorithm algorithm, const NodeLayout& world);
+  /// What is known before anything is simulated; `bytes` as of call_bytes().
+  Forecast priced(Algorithm algorithm, const NodeLayout& world, std::uint64_t bytes) const;
 
   ForecastOptions options_;
   std::function<void(const Forecast&)> begins_;
-  std::pair<int, int> world_;  // of the schedules kept
+  std::optional<NodeLayout> world_;  // of the schedules kept
   std::map<Algorithm, Result<simulation::Schedule>> schedules_;
 };
-
-std::vector<int> equal_nodes(int nodes, int ranks_per_node);
 
 /// Of the call that is meant by `bytes`, as `fabring perf` makes it (bytes_of_call()); a barrier has no bytes.
 std::uint64_t call_bytes(const ForecastOptions& options, int ranks, std::uint64_t bytes);

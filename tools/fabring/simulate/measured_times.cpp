@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "collectives/json_text.hpp"
 
@@ -44,6 +46,21 @@ class Entry {
     if (value != nullptr && !value->is_string()) fail(fmt::format("has a {} that is no word", field));
     return status_.ok() ? value->get<std::string>() : std::string();
   }
+  /// Empty: there is no such field. Of 1 to `most`.
+  std::vector<int> whole_numbers_if_any(const char* field, std::uint64_t most) {
+    std::vector<int> numbers;
+    const MeasuredJson* list = find(field);
+    if (list == nullptr) return numbers;
+    const auto sound = [&](const MeasuredJson& each) {
+      return each.is_number_unsigned() && each.get<std::uint64_t>() >= 1 && each.get<std::uint64_t>() <= most;
+    };
+    if (!list->is_array() || !std::ranges::all_of(*list, sound)) {
+      fail(fmt::format("has a {} that is no list of whole numbers from 1 to {}", field, most));
+      return numbers;
+    }
+    for (const MeasuredJson& each : *list) numbers.push_back(each.get<int>());
+    return numbers;
+  }
   /// Empty: there is no such field.
   std::string word_if_any(const char* field) { return find(field) == nullptr ? std::string() : word(field); }
 
@@ -58,6 +75,10 @@ class Entry {
   Status status_;
 };
 
+std::uint64_t sum_of(const std::vector<int>& ranks) {
+  return std::accumulate(ranks.begin(), ranks.end(), std::uint64_t{0});
+}
+
 Result<MeasuredTime> time_of(Entry& entry) {
   MeasuredTime one;
   one.bytes = entry.whole_number("bytes");
@@ -66,10 +87,15 @@ Result<MeasuredTime> time_of(Entry& entry) {
   one.time_us = entry.number("time_us");
   const std::string memory = entry.word_if_any("memory"), wire_type = entry.word_if_any("wire_type");
   if (entry.find("nodes") != nullptr) one.nodes = entry.whole_number("nodes");
+  one.ranks_of_nodes = entry.whole_numbers_if_any("ranks_of_nodes", most_measured_ranks);
   if (!entry.status().ok()) return entry.status();
   if (one.ranks < 1 || one.ranks > most_measured_ranks)
     return unmeasured(fmt::format("{} ranks; 1 to {} can be compared", one.ranks, most_measured_ranks));
   if (one.nodes > one.ranks) entry.fail(fmt::format("has {} nodes of {} ranks", one.nodes, one.ranks));
+  if (!one.ranks_of_nodes.empty() &&
+      (one.ranks_of_nodes.size() != one.nodes || sum_of(one.ranks_of_nodes) != one.ranks))
+    entry.fail(fmt::format("has {} nodes of {} ranks, but its ranks_of_nodes are {} of {}", one.nodes, one.ranks,
+                           one.ranks_of_nodes.size(), sum_of(one.ranks_of_nodes)));
   if (!(one.time_us > 0)) entry.fail(fmt::format("has a time_us of {:g}: no time that was measured", one.time_us));
   if (!entry.status().ok()) return entry.status();
   if (one.bytes > most_measured_bytes || one.time_us > longest_measured_us)

@@ -25,9 +25,10 @@ struct MeasuredTime {
   std::uint64_t ranks = 1;
   double time_us = 0;
   // What older versions did not write:
-  std::uint64_t nodes = 0;  ///< 0: it does not say
-  std::string wire_type;    ///< as what elements travelled, if not as their type
-  bool mapped = false;      ///< in memory that the ranks of a host read and write directly
+  std::uint64_t nodes = 0;               ///< 0: it does not say
+  std::vector<int> ranks_of_nodes = {};  ///< empty: equal, or it does not say
+  std::string wire_type;                 ///< as what elements travelled, if not as their type
+  bool mapped = false;                   ///< in memory that the ranks of a host read and write directly
 };
 
 /// In the order of the file, without collectives that this version does not know. Errors: invalid_argument, a sentence

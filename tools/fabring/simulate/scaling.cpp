@@ -6,10 +6,10 @@
 
 namespace fabring::tools {
 
-std::vector<int> default_scale(int nodes, int ranks_per_node) {
-  std::vector<int> scale;
-  for (int some = 1; some < nodes; some *= 2) scale.push_back(some * ranks_per_node);
-  scale.push_back(nodes * ranks_per_node);
+std::vector<NodeLayout> default_scale(const NodeLayout& all) {
+  std::vector<NodeLayout> scale;
+  for (int some = 1; some < all.nodes(); some *= 2) scale.push_back(all.first(some));
+  scale.push_back(all);
   return scale;
 }
 
@@ -19,11 +19,10 @@ std::vector<ScalingRow> scaling(const SimulatedWorlds& wanted, const Training& t
   in_time.stragglers = {};
   Forecaster forecaster(in_time, std::move(begins));
   std::vector<ScalingRow> rows;
-  for (const int ranks : wanted.scale.empty() ? default_scale(wanted.nodes, wanted.ranks_per_node) : wanted.scale) {
-    ScalingRow row{ranks, simulation::lateness_of_all(wanted.forecast.stragglers, ranks), {}};
+  for (const NodeLayout& world : wanted.scale.empty() ? default_scale(wanted.world) : wanted.scale) {
+    ScalingRow row{world, simulation::lateness_of_all(wanted.forecast.stragglers, world.ranks()), {}};
     for (const Algorithm each : wanted.algorithms)
-      row.steps.push_back(training_step(forecaster, each, ranks / wanted.ranks_per_node, wanted.ranks_per_node,
-                                        training.buckets, training.compute_ns(), row.late_ns));
+      row.steps.push_back(training_step(forecaster, each, world, training.buckets, training.compute_ns(), row.late_ns));
     rows.push_back(std::move(row));
   }
   return rows;

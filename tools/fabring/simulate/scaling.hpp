@@ -26,13 +26,13 @@ struct Training {
 
 /// One world.
 struct ScalingRow {
-  int ranks = 1;
+  NodeLayout world;
   Nanoseconds late_ns = 0;                  ///< of whoever begins last
   std::vector<Result<TrainingStep>> steps;  ///< by each algorithm that was asked for, in that order
 };
 
-/// Ranks of 1, 2, 4, ... nodes, and of all of them.
-std::vector<int> default_scale(int nodes, int ranks_per_node);
+/// The first 1, 2, 4, ... nodes, and all of them.
+std::vector<NodeLayout> default_scale(const NodeLayout& all);
 
 /// Of the worlds of --scale, or else of default_scale(). `begins` hears of each forecast before it is made.
 std::vector<ScalingRow> scaling(const SimulatedWorlds& wanted, const Training& training,

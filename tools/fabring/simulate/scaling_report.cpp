@@ -22,15 +22,14 @@ std::string cell_of(const TrainingStep& step) {
 
 std::string scaling_table(const std::vector<ScalingRow>& rows, const SimulatedWorlds& wanted,
                           const Training& training) {
-  std::string text =
-      fmt::format("{}: {} parameters in {} buckets, {:g} ms of computing a step, nodes of {} on {}\n{:>10}",
-                  training.model, training.parameters, training.buckets.size(), training.compute_ms,
-                  wanted.ranks_per_node, wanted.forecast.machine.name, "ranks");
+  std::string text = fmt::format("{}: {} parameters in {} buckets, {:g} ms of computing a step, {} on {}\n{:>10}",
+                                 training.model, training.parameters, training.buckets.size(), training.compute_ms,
+                                 wanted.nodes_text(), wanted.forecast.machine.name, "ranks");
   for (const Algorithm each : wanted.algorithms) text += fmt::format(" {:>19}", name(each));
   text += "   (step time, percent of linear)\n";
   Legend legend;
   for (const ScalingRow& row : rows) {
-    text += fmt::format("{:>10}", row.ranks);
+    text += fmt::format("{:>10}", row.world.ranks());
     for (std::size_t i = 0; i < row.steps.size(); ++i) {
       const Result<TrainingStep>& step = row.steps[i];
       text += fmt::format(" {:>19}", step ? cell_of(*step) : "-");
@@ -52,9 +51,10 @@ std::string scaling_json(const std::vector<ScalingRow>& rows, const SimulatedWor
       nlohmann::ordered_json object{{"model", training.model},
                                     {"algorithm", name(wanted.algorithms[i])},
                                     {"machine", wanted.forecast.machine.name},
-                                    {"ranks", row.ranks},
+                                    {"ranks", row.world.ranks()},
                                     {"compute_us", microseconds(training.compute_ns())},
                                     {"late_us", microseconds(row.late_ns)}};
+      if (!row.world.equal_nodes()) object["ranks_of_nodes"] = row.world.ranks_of_nodes();
       if (step) {
         object["communication_us"] = microseconds(step->communication_ns);
         object["step_us"] = microseconds(step->step_ns);
@@ -84,7 +84,7 @@ Chart scaling_chart(const std::vector<ScalingRow>& rows, const SimulatedWorlds& 
     for (std::size_t i = 0; i < row.steps.size(); ++i) {
       const Result<TrainingStep>& step = row.steps[i];
       if (!step) continue;
-      chart.curves[i].points.emplace_back(row.ranks, 100 * step->efficiency());
+      chart.curves[i].points.emplace_back(row.world.ranks(), 100 * step->efficiency());
       chart.curves[i].markers.push_back(marker_of(!step->priced.empty(), step->extrapolated));
     }
   }

@@ -35,7 +35,7 @@
 namespace fabring::tools {
 namespace {
 
-constexpr std::size_t most_drawn_nodes = 64;
+constexpr int most_drawn_nodes = 64;
 constexpr int most_drawn_ranks = 4096;  // every rank's plan is made
 
 struct Files {
@@ -69,8 +69,7 @@ class Telling {
 };
 
 std::string world_text(const SimulatedWorlds& wanted) {
-  return fmt::format("{} of {} on {}", counted(static_cast<std::size_t>(wanted.nodes), "node"),
-                     counted(static_cast<std::size_t>(wanted.ranks_per_node), "rank"), wanted.forecast.machine.name);
+  return fmt::format("{} on {}", wanted.world.text(), wanted.forecast.machine.name);
 }
 
 /// "allreduce of 1 MiB"; a barrier has no size.
@@ -81,22 +80,19 @@ std::string call_text(Collective collective, std::uint64_t bytes) {
 
 /// Of every size in every world.
 std::string explanations(const SimulatedWorlds& wanted) {
-  const std::vector<int> worlds =
-      wanted.scale.empty() ? std::vector<int>{wanted.nodes * wanted.ranks_per_node} : wanted.scale;
+  const std::vector<NodeLayout> worlds = wanted.scale.empty() ? std::vector<NodeLayout>{wanted.world} : wanted.scale;
   std::string text;
   for (const std::uint64_t bytes : wanted.sizes)
-    for (const int ranks : worlds) {
-      const WorldShape shape{ranks, ranks / wanted.ranks_per_node, wanted.ranks_per_node, wanted.ranks_per_node};
+    for (const NodeLayout& world : worlds)
       text += (text.empty() ? "" : "\n") + prices_text(wanted.forecast.collective,
-                                                       call_bytes(wanted.forecast, ranks, bytes), shape,
-                                                       wanted.forecast.machine);
-    }
+                                                       call_bytes(wanted.forecast, world.ranks(), bytes),
+                                                       shape_of(world.node_of()), wanted.forecast.machine);
   return text;
 }
 
 // In a world; where there are several the tables say it of each.
 void tell_changed_sizes(const SimulatedWorlds& wanted) {
-  const int ranks = wanted.nodes * wanted.ranks_per_node;
+  const int ranks = wanted.world.ranks();
   for (const std::uint64_t bytes : wanted.sizes)
     if (wanted.scale.empty() && call_bytes(wanted.forecast, ranks, bytes) != bytes)
       complain("simulate", changed_call(wanted.forecast, ranks, bytes));
@@ -115,18 +111,16 @@ Status tables(const SimulateOptions& options, const SimulatedWorlds& wanted, Fil
   if (what == Rows::sizes) {
     std::set<std::uint64_t> seen;  // small sizes may be the same call
     for (const std::uint64_t bytes : wanted.sizes)
-      if (seen.insert(call_bytes(wanted.forecast, wanted.nodes * wanted.ranks_per_node, bytes)).second)
-        shown.push_back(forecaster.all(wanted.algorithms, wanted.nodes, wanted.ranks_per_node, bytes));
+      if (seen.insert(call_bytes(wanted.forecast, wanted.world.ranks(), bytes)).second)
+        shown.push_back(forecaster.all(wanted.algorithms, wanted.world, bytes));
     title = collective + ", " + world_text(wanted);
     text = title + "\n" + forecast_table(shown, what);
   } else {
     for (const std::uint64_t bytes : wanted.sizes) {
       std::vector<std::vector<Forecast>> rows;
-      for (const int ranks : wanted.scale)
-        rows.push_back(forecaster.all(wanted.algorithms, ranks / wanted.ranks_per_node, wanted.ranks_per_node, bytes));
-      const std::string heading =
-          fmt::format("{}, nodes of {} on {}", call_text(wanted.forecast.collective, bytes),
-                      counted(static_cast<std::size_t>(wanted.ranks_per_node), "rank"), wanted.forecast.machine.name);
+      for (const NodeLayout& world : wanted.scale) rows.push_back(forecaster.all(wanted.algorithms, world, bytes));
+      const std::string heading = fmt::format("{}, {} on {}", call_text(wanted.forecast.collective, bytes),
+                                              wanted.nodes_text(), wanted.forecast.machine.name);
       title = heading;
       text += heading + "\n" + forecast_table(rows, what);
       for (const auto& row : rows)
@@ -152,10 +146,10 @@ Status tables(const SimulateOptions& options, const SimulatedWorlds& wanted, Fil
 
 Status links(const SimulateOptions& options, const SimulatedWorlds& wanted, Output& file) {
   std::vector<Shades> squares;
-  const std::uint64_t bytes = call_bytes(wanted.forecast, wanted.nodes * wanted.ranks_per_node, wanted.sizes.back());
+  const std::uint64_t bytes = call_bytes(wanted.forecast, wanted.world.ranks(), wanted.sizes.back());
   const auto add = [&](Algorithm algorithm) -> Status {
-    auto loads = link_loads(wanted.forecast.collective, algorithm, equal_nodes(wanted.nodes, wanted.ranks_per_node),
-                            bytes, wanted.forecast.element_bytes);
+    auto loads =
+        link_loads(wanted.forecast.collective, algorithm, wanted.world.node_of(), bytes, wanted.forecast.element_bytes);
     if (!loads) return loads.error();
     squares.push_back(std::move(*loads));
     return {};
@@ -228,9 +222,9 @@ Status open_files(const SimulateOptions& options, const SimulatedWorlds& wanted,
     return wrong_argument("--links: a barrier sends no bytes");
   if (wanted.forecast.collective == Collective::barrier && !options.plot.empty() && wanted.scale.empty())
     return wrong_argument("--plot: a barrier has no sizes to draw; give --scale");
-  if (!options.links.empty() && (static_cast<std::size_t>(wanted.nodes) > most_drawn_nodes || wanted.nodes < 2))
+  if (!options.links.empty() && (wanted.world.nodes() > most_drawn_nodes || wanted.world.nodes() < 2))
     return wrong_argument(fmt::format("--links draws 2 to {} nodes", most_drawn_nodes));
-  if (const int ranks = wanted.nodes * wanted.ranks_per_node; !options.links.empty() && ranks > most_drawn_ranks)
+  if (const int ranks = wanted.world.ranks(); !options.links.empty() && ranks > most_drawn_ranks)
     return wrong_argument(fmt::format("--links draws up to {} ranks, not {}: give fewer --nodes or --ranks-per-node",
                                       most_drawn_ranks, ranks));
   FABRING_TRY(files.out.open(options.output));
@@ -273,8 +267,11 @@ void add_simulate(CLI::App& app, Session& session) {
   };
   option("collective", options->collective, "allreduce (also without the word, of --model), broadcast, ...",
          "COLLECTIVE");
-  option("--nodes", options->nodes, "How many nodes (1)", "N")->check(between(1, most_simulated_ranks));
-  option("--ranks-per-node", options->ranks_per_node, "Ranks of each (8)", "R")->check(between(1, 4096));
+  option("--nodes", options->nodes,
+         fmt::format("How many nodes (1), or the ranks of each (8,8,1): {} ranks at most", most_simulated_ranks),
+         "N|LIST");
+  option("--ranks-per-node", options->ranks_per_node, "Ranks of each, where --nodes says how many (8)", "R")
+      ->check(between(1, 4096));
   option("--machine", options->machine, fmt::format("{}, or a JSON file (100g)", fmt::join(machine_names(), ", ")),
          "NAME|F");
   option("--sizes", options->sizes, "Bytes of the whole vector (1K,16K,256K,4M,64M)", "LIST");

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "collectives/describe.hpp"
 #include "runtime/base/nearest_name.hpp"
 #include "runtime/base/parse_value.hpp"
 #include "tools/fabring/operand_words.hpp"
@@ -50,7 +51,57 @@ Status read_stragglers(const std::string& text, std::uint64_t seed, simulation::
   return {};
 }
 
+/// The nodes of the world, and with --scale of the worlds.
+Status read_nodes(const SimulateOptions& options, SimulatedWorlds& wanted) {
+  wanted.nodes_are_given = !options.nodes.empty();
+  wanted.ranks_of_nodes_are_given = lists_nodes(options.nodes);
+  if (wanted.ranks_of_nodes_are_given) {
+    if (options.ranks_per_node > 0)
+      return wrong_argument(
+          fmt::format("--nodes {} says how many ranks are on each node: leave out --ranks-per-node, "
+                      "or give --nodes how many nodes there are",
+                      options.nodes));
+    if (!options.scale.empty())
+      return wrong_argument(
+          fmt::format("--nodes {} is one world, and --scale names several of equal nodes: leave one "
+                      "out",
+                      options.nodes));
+    auto listed = listed_nodes(options.nodes, most_simulated_ranks, "the most that are simulated: give fewer");
+    if (!listed) return listed.error();
+    wanted.world = std::move(*listed);
+    return {};
+  }
+  constexpr int usual_ranks_per_node = 8;
+  const int ranks_per_node = options.ranks_per_node > 0 ? options.ranks_per_node : usual_ranks_per_node;
+  const auto nodes = parse_integer(options.nodes.empty() ? "1" : options.nodes, 1, most_simulated_ranks);
+  if (!nodes) return nodes.error().with_prefix("--nodes: ");
+  if (*nodes * ranks_per_node > most_simulated_ranks)
+    return wrong_argument(
+        fmt::format("{} nodes of {} ranks are more than {} ranks", *nodes, ranks_per_node, most_simulated_ranks));
+  wanted.world = NodeLayout(static_cast<int>(*nodes), ranks_per_node);
+  if (options.scale.empty()) return {};
+  if (wanted.nodes_are_given && options.links.empty())
+    return wrong_argument(
+        "--nodes would do nothing: --scale says how many ranks, and --ranks-per-node how many are on a node; leave it "
+        "out");
+  const auto scale = parse_list(options.scale);
+  if (!scale) return scale.error().with_prefix("--scale: ");
+  for (const std::string& each : *scale) {
+    const auto ranks = parse_integer(each, 1, most_simulated_ranks);
+    if (!ranks) return ranks.error().with_prefix("--scale: ");
+    if (*ranks % ranks_per_node != 0)
+      return wrong_argument(fmt::format("--scale: {} ranks do not fill nodes of {}", *ranks, ranks_per_node));
+    wanted.scale.emplace_back(static_cast<int>(*ranks) / ranks_per_node, ranks_per_node);
+  }
+  return {};
+}
+
 }  // namespace
+
+std::string SimulatedWorlds::nodes_text() const {
+  if (!world.equal_nodes()) return world.text();
+  return "nodes of " + counted(static_cast<std::size_t>(world.ranks_of_nodes().front()), "rank");
+}
 
 Result<SimulatedWorlds> understand(const SimulateOptions& options) {
   SimulatedWorlds wanted;
@@ -74,28 +125,7 @@ Result<SimulatedWorlds> understand(const SimulateOptions& options) {
     wanted.sizes.push_back(*bytes);
   }
   if (*collective == Collective::barrier) wanted.sizes = {0};
-  constexpr int usual_ranks_per_node = 8;
-  wanted.nodes = std::max(options.nodes, 1);
-  wanted.nodes_are_given = options.nodes > 0;
-  wanted.ranks_per_node = options.ranks_per_node > 0 ? options.ranks_per_node : usual_ranks_per_node;
-  if (std::int64_t{wanted.nodes} * wanted.ranks_per_node > most_simulated_ranks)
-    return wrong_argument(fmt::format("{} nodes of {} ranks are more than {} ranks", wanted.nodes,
-                                      wanted.ranks_per_node, most_simulated_ranks));
-  if (options.nodes > 0 && !options.scale.empty() && options.links.empty())
-    return wrong_argument(
-        "--nodes would do nothing: --scale says how many ranks, and --ranks-per-node how many are on a node; leave it "
-        "out");
-  if (!options.scale.empty()) {
-    auto scale = parse_list(options.scale);
-    if (!scale) return scale.error().with_prefix("--scale: ");
-    for (const std::string& each : *scale) {
-      auto ranks = parse_integer(each, 1, most_simulated_ranks);
-      if (!ranks) return ranks.error().with_prefix("--scale: ");
-      if (*ranks % wanted.ranks_per_node != 0)
-        return wrong_argument(fmt::format("--scale: {} ranks do not fill nodes of {}", *ranks, wanted.ranks_per_node));
-      wanted.scale.push_back(static_cast<int>(*ranks));
-    }
-  }
+  FABRING_TRY(read_nodes(options, wanted));
   if (Status status = read_stragglers(options.stragglers, options.seed, wanted.forecast.stragglers); !status)
     return status;
   if (!options.model.empty() && *collective != Collective::allreduce)

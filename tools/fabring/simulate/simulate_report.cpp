@@ -23,7 +23,6 @@ std::optional<std::size_t> fastest(const std::vector<Forecast>& row) {
   return best;
 }
 
-}  // namespace
 /// With three digits or four: "1013 MiB", "31.5 GiB".
 std::string rounded_size(double bytes) {
   for (const auto& [unit, suffix] :
@@ -35,6 +34,7 @@ std::string rounded_size(double bytes) {
   return fmt::format("{:.0f} B", bytes);
 }
 
+}  // namespace
 
 std::string time_text(Nanoseconds time) {
   const auto ns = static_cast<double>(time);
@@ -109,8 +109,9 @@ std::string forecast_json(const std::vector<std::vector<Forecast>>& rows, const 
                                     {"algorithm", name(each.algorithm)},
                                     {"machine", options.machine.name},
                                     {"nodes", each.nodes},
-                                    {"ranks", each.ranks},
-                                    {"bytes", each.bytes}};
+                                    {"ranks", each.ranks}};
+      if (!each.ranks_of_nodes.empty()) object["ranks_of_nodes"] = each.ranks_of_nodes;
+      object["bytes"] = each.bytes;
       const bool priced = each.predicted && *each.predicted < longest_time;
       object["predicted_us"] = priced ? nlohmann::ordered_json(microseconds(*each.predicted)) : nullptr;
       object["time_us"] = each.outcome ? nlohmann::ordered_json(microseconds(each.outcome->time_ns)) : nullptr;

@@ -5,7 +5,7 @@
 
 namespace fabring::tools {
 
-Result<TrainingStep> training_step(Forecaster& forecaster, Algorithm algorithm, int nodes, int ranks_per_node,
+Result<TrainingStep> training_step(Forecaster& forecaster, Algorithm algorithm, const NodeLayout& world,
                                    const std::vector<std::uint64_t>& buckets, Nanoseconds compute_ns,
                                    Nanoseconds late_ns) {
   TrainingStep step;
@@ -20,12 +20,12 @@ Result<TrainingStep> training_step(Forecaster& forecaster, Algorithm algorithm, 
   for (const std::uint64_t bytes : buckets) {
     auto known = times.find(bytes);
     if (known == times.end()) {
-      const Forecast forecast = forecaster.one(algorithm, nodes, ranks_per_node, bytes);
+      const Forecast forecast = forecaster.one(algorithm, world, bytes);
       const auto time = forecast.time();
       if (!time) return Status(ErrorCode::unsupported, forecast.note);
       step.extrapolated |= forecast.extrapolated();
       if (forecast.priced()) step.priced = forecast.note;
-      known = times.emplace(bytes, nodes * ranks_per_node > 1 ? *time : 0).first;
+      known = times.emplace(bytes, world.ranks() > 1 ? *time : 0).first;
     }
     produced += bytes;
     const auto backward = static_cast<Nanoseconds>(static_cast<double>(compute_ns - forward) *

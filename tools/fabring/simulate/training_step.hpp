@@ -28,7 +28,7 @@ struct TrainingStep {
 /// evenly. Some rank begins `late_ns` after the others: no bucket is summed before it has its part, so the step takes
 /// that much longer, once; `forecaster` knows of no stragglers. Error: unsupported, a bucket has no forecast, or all
 /// take longer than longest_time.
-Result<TrainingStep> training_step(Forecaster& forecaster, Algorithm algorithm, int nodes, int ranks_per_node,
+Result<TrainingStep> training_step(Forecaster& forecaster, Algorithm algorithm, const NodeLayout& world,
                                    const std::vector<std::uint64_t>& buckets, Nanoseconds compute_ns,
                                    Nanoseconds late_ns = 0);
 

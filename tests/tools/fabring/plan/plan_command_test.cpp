@@ -14,7 +14,7 @@
 #include "runtime/engine/plans/proved_plans.hpp"
 #include "tests/collectives/heavy_plans.hpp"
 #include "tests/tools/fabring/program.hpp"
-#include "tools/fabring/plan/node_layout.hpp"
+#include "tools/fabring/node_layout.hpp"
 
 namespace fabring::tests {
 namespace {
@@ -36,6 +36,12 @@ TEST(NodeLayout, ReadsListsAndNumbersOfNodes) {
   EXPECT_FALSE(tools::node_layout("4", 3));
   EXPECT_FALSE(tools::node_layout("2,x", 0));
   EXPECT_FALSE(tools::node_layout("2,0", 0));
+}
+
+TEST(NodeLayout, IsThatOfRanksWhoseNodesFollowEachOther) {
+  EXPECT_THAT(tools::layout_of(std::vector<int>{0, 0, 0, 1, 2, 2})->ranks_of_nodes(), ElementsAre(3, 1, 2));
+  EXPECT_FALSE(tools::layout_of(std::vector<int>{0, 1, 0}));
+  EXPECT_FALSE(tools::layout_of(std::vector<int>()));
 }
 
 TEST(Plan, TheProofIsThereForPrograms) {

@@ -189,7 +189,7 @@ TEST(Simulate, ComparesOnlyWhatItHasAForecastOf) {
   EXPECT_EQ(nlohmann::json::parse(compared(of_ring(""), {"--json", "--nodes", "4"}).out)[0]["nodes"], 4);
   for (const auto& [rows, more, why] : std::vector<std::tuple<std::string, std::vector<std::string>, const char*>>{
            {of_ring(R"(, "nodes": 2)"), {"--nodes", "4"}, "measured on 2 nodes, and --nodes says 4"},
-           {of_ring(R"(, "nodes": 3)"), {}, "4 ranks on 3 nodes: only nodes of equally many"},
+           {of_ring(R"(, "nodes": 3)"), {}, "4 ranks on 3 nodes: the file does not say how many"},
            {of_ring(R"(, "wire_type": "bfloat16")"), {}, "travelled as bfloat16"},
            {of_ring(R"(, "memory": "mapped")"), {}, "mapped memory, which has no price"},
            {of_ring(""), {"--ranks-per-node", "2"}, "--ranks-per-node would do nothing"},

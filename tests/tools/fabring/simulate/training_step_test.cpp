@@ -21,9 +21,14 @@ std::vector<std::string> training(const std::vector<std::string>& more) {
 }
 
 TEST(Simulate, WorldsDoubleUpToAllNodesUnlessTheyAreNamed) {
-  EXPECT_THAT(tools::default_scale(1, 8), testing::ElementsAre(8));
-  EXPECT_THAT(tools::default_scale(3, 2), testing::ElementsAre(2, 4, 6));
-  EXPECT_THAT(tools::default_scale(4, 8), testing::ElementsAre(8, 16, 32));
+  const auto ranks = [](const tools::NodeLayout& all) {
+    std::vector<int> worlds;
+    for (const tools::NodeLayout& world : tools::default_scale(all)) worlds.push_back(world.ranks());
+    return worlds;
+  };
+  EXPECT_THAT(ranks({1, 8}), testing::ElementsAre(8));
+  EXPECT_THAT(ranks({3, 2}), testing::ElementsAre(2, 4, 6));
+  EXPECT_THAT(ranks({4, 8}), testing::ElementsAre(8, 16, 32));
 }
 
 TEST(Simulate, ShowsScalingEfficiencyOfAModel) {

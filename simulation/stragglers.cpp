@@ -18,10 +18,14 @@ Nanoseconds lateness(const Stragglers& stragglers, Rank rank) {
   return static_cast<double>(bits) * 0x1p-53 < stragglers.probability ? stragglers.late_ns : 0;
 }
 
+int late_ranks(const Stragglers& stragglers, int ranks) {
+  int late = 0;
+  for (Rank rank = 0; rank < ranks; ++rank) late += lateness(stragglers, rank) > 0 ? 1 : 0;
+  return late;
+}
+
 Nanoseconds lateness_of_all(const Stragglers& stragglers, int ranks) {
-  for (Rank rank = 0; rank < ranks; ++rank)
-    if (const Nanoseconds late = lateness(stragglers, rank); late > 0) return late;
-  return 0;
+  return late_ranks(stragglers, ranks) > 0 ? stragglers.late_ns : 0;
 }
 
 }  // namespace fabring::simulation

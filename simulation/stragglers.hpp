@@ -17,6 +17,9 @@ struct Stragglers {
 /// How late this rank is.
 Nanoseconds lateness(const Stragglers& stragglers, Rank rank);
 
+/// How many of so many ranks are late.
+int late_ranks(const Stragglers& stragglers, int ranks);
+
 /// How late the latest of so many ranks is, for whom all wait.
 Nanoseconds lateness_of_all(const Stragglers& stragglers, int ranks);
 

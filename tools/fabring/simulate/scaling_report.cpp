@@ -28,7 +28,9 @@ std::string scaling_table(const std::vector<ScalingRow>& rows, const SimulatedWo
   for (const Algorithm each : wanted.algorithms) text += fmt::format(" {:>19}", name(each));
   text += "   (step time, percent of linear)\n";
   Legend legend;
+  std::vector<int> worlds;
   for (const ScalingRow& row : rows) {
+    worlds.push_back(row.world.ranks());
     text += fmt::format("{:>10}", row.world.ranks());
     for (std::size_t i = 0; i < row.steps.size(); ++i) {
       const Result<TrainingStep>& step = row.steps[i];
@@ -40,6 +42,7 @@ std::string scaling_table(const std::vector<ScalingRow>& rows, const SimulatedWo
   }
   if (wanted.forecast.stragglers.probability > 0)
     text += "(who is late begins the step late, and the others wait for it once)\n";
+  text += stragglers_line(wanted.forecast.stragglers, worlds);
   return text + legend.text();
 }
 
@@ -54,6 +57,8 @@ std::string scaling_json(const std::vector<ScalingRow>& rows, const SimulatedWor
                                     {"ranks", row.world.ranks()},
                                     {"compute_us", microseconds(training.compute_ns())},
                                     {"late_us", microseconds(row.late_ns)}};
+      if (wanted.forecast.stragglers.probability > 0)
+        object["late_ranks"] = simulation::late_ranks(wanted.forecast.stragglers, row.world.ranks());
       if (!row.world.equal_nodes()) object["ranks_of_nodes"] = row.world.ranks_of_nodes();
       if (step) {
         object["communication_us"] = microseconds(step->communication_ns);
@@ -73,8 +78,9 @@ std::string scaling_json(const std::vector<ScalingRow>& rows, const SimulatedWor
 
 Chart scaling_chart(const std::vector<ScalingRow>& rows, const SimulatedWorlds& wanted, const Training& training) {
   Chart chart;
-  chart.title = fmt::format("{}: scaling efficiency, {:g} ms of computing a step, {}", training.model,
-                            training.compute_ms, wanted.forecast.machine.name);
+  chart.title =
+      fmt::format("{}: scaling efficiency, {:g} ms of computing a step, {}{}", training.model, training.compute_ms,
+                  wanted.forecast.machine.name, stragglers_title(wanted.forecast.stragglers));
   chart.x_label = "ranks";
   chart.y_label = "percent of linear speed-up";
   chart.y_is_logarithmic = false;

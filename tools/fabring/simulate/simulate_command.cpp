@@ -87,6 +87,7 @@ std::string explanations(const SimulatedWorlds& wanted) {
       text += (text.empty() ? "" : "\n") + prices_text(wanted.forecast.collective,
                                                        call_bytes(wanted.forecast, world.ranks(), bytes),
                                                        shape_of(world.node_of()), wanted.forecast.machine);
+  if (wanted.forecast.stragglers.probability > 0) text += "(prices know nothing of ranks that are late)\n";
   return text;
 }
 
@@ -113,16 +114,22 @@ Status tables(const SimulateOptions& options, const SimulatedWorlds& wanted, Fil
     for (const std::uint64_t bytes : wanted.sizes)
       if (seen.insert(call_bytes(wanted.forecast, wanted.world.ranks(), bytes)).second)
         shown.push_back(forecaster.all(wanted.algorithms, wanted.world, bytes));
-    title = collective + ", " + world_text(wanted);
-    text = title + "\n" + forecast_table(shown, what);
+    title = collective + ", " + world_text(wanted) + stragglers_title(wanted.forecast.stragglers);
+    text = title + "\n" + forecast_table(shown, what) +
+           stragglers_line(wanted.forecast.stragglers, {wanted.world.ranks()});
   } else {
     for (const std::uint64_t bytes : wanted.sizes) {
       std::vector<std::vector<Forecast>> rows;
-      for (const NodeLayout& world : wanted.scale) rows.push_back(forecaster.all(wanted.algorithms, world, bytes));
-      const std::string heading = fmt::format("{}, {} on {}", call_text(wanted.forecast.collective, bytes),
-                                              wanted.nodes_text(), wanted.forecast.machine.name);
+      std::vector<int> worlds;
+      for (const NodeLayout& world : wanted.scale) {
+        rows.push_back(forecaster.all(wanted.algorithms, world, bytes));
+        worlds.push_back(world.ranks());
+      }
+      const std::string heading =
+          fmt::format("{}, {} on {}{}", call_text(wanted.forecast.collective, bytes), wanted.nodes_text(),
+                      wanted.forecast.machine.name, stragglers_title(wanted.forecast.stragglers));
       title = heading;
-      text += heading + "\n" + forecast_table(rows, what);
+      text += heading + "\n" + forecast_table(rows, what) + stragglers_line(wanted.forecast.stragglers, worlds);
       for (const auto& row : rows)
         if (row.front().bytes != bytes)
           text += fmt::format("({} ranks: {})\n", row.front().ranks,

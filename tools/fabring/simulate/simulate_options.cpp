@@ -38,7 +38,9 @@ Result<std::vector<Algorithm>> read_algorithms(const std::string& text, Collecti
 Status read_stragglers(const std::string& text, std::uint64_t seed, simulation::Stragglers& into) {
   if (text.empty()) return {};
   const std::size_t colon = text.find(':');
-  const std::string shape = "--stragglers '" + text + "': write PROBABILITY:MICROSECONDS, as in 0.01:500";
+  const std::string shape = "--stragglers '" + text +
+                            "': write PROBABILITY:MICROSECONDS, as in 0.01:500; a probability "
+                            "is 0 to 1, and microseconds are whole and 10000000 at most";
   if (colon == std::string::npos) return wrong_argument(shape);
   char* end = nullptr;
   const std::string probability = text.substr(0, colon);

@@ -1,6 +1,7 @@
 #include "tools/fabring/simulate/simulate_report.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -45,6 +46,21 @@ std::string time_text(Nanoseconds time) {
   if (ns < 1e6) return text(ns / 1e3, "us");
   if (ns < 1e9) return text(ns / 1e6, "ms");
   return text(ns / 1e9, "s");
+}
+
+std::string stragglers_title(const simulation::Stragglers& stragglers) {
+  if (stragglers.probability <= 0) return "";
+  return fmt::format(", {:g}% of ranks {} late", 100 * stragglers.probability, time_text(stragglers.late_ns));
+}
+
+std::string stragglers_line(const simulation::Stragglers& stragglers, const std::vector<int>& worlds) {
+  if (stragglers.probability <= 0) return "";
+  std::vector<std::string> late;
+  for (const int ranks : worlds)
+    late.push_back(
+        fmt::format("{} of {}{}", simulation::late_ranks(stragglers, ranks), ranks, late.empty() ? " ranks" : ""));
+  return fmt::format("({} late, by --seed {}: {})\n", time_text(stragglers.late_ns), stragglers.seed,
+                     fmt::join(late, ", "));
 }
 
 void Legend::mark(bool priced, bool extrapolated) {
@@ -111,6 +127,10 @@ std::string forecast_json(const std::vector<std::vector<Forecast>>& rows, const 
                                     {"nodes", each.nodes},
                                     {"ranks", each.ranks}};
       if (!each.ranks_of_nodes.empty()) object["ranks_of_nodes"] = each.ranks_of_nodes;
+      if (options.stragglers.probability > 0) {
+        object["late_ranks"] = simulation::late_ranks(options.stragglers, each.ranks);
+        object["late_us"] = microseconds(options.stragglers.late_ns);
+      }
       object["bytes"] = each.bytes;
       const bool priced = each.predicted && *each.predicted < longest_time;
       object["predicted_us"] = priced ? nlohmann::ordered_json(microseconds(*each.predicted)) : nullptr;

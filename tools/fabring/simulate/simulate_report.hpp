@@ -47,6 +47,11 @@ Chart forecast_chart(const std::vector<std::vector<Forecast>>& rows, Rows what, 
 Result<Shades> link_loads(Collective collective, Algorithm algorithm, const std::vector<int>& node_of,
                           std::uint64_t bytes, std::uint32_t element_bytes);
 
+/// For titles: ", 10% of ranks 500 us late"; empty where none may be.
+std::string stragglers_title(const simulation::Stragglers& stragglers);
+/// For what stands below a table: how many are late in worlds of so many ranks.
+std::string stragglers_line(const simulation::Stragglers& stragglers, const std::vector<int>& worlds);
+
 /// "12.3 us", "4.56 ms"; "> 36 years" from longest_time on.
 std::string time_text(Nanoseconds time);
 

@@ -11,6 +11,7 @@
 namespace fabring::tests {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 using namespace tools;
 
@@ -82,6 +83,30 @@ TEST(Simulate, GivesTheSameNumbersEveryTime) {
   auto other = arguments;
   other.insert(other.end(), {"--seed", "9"});
   EXPECT_NE(first.out, run(other).out);
+}
+
+// Nothing said whether anybody was late, and a picture not even that somebody might be.
+TEST(Simulate, SaysHowManyAreLate) {
+  const Scratch plot;
+  const std::vector<std::string> words{"simulate",    "allreduce", "--scale",      "8,64",    "--sizes", "4",
+                                       "--algorithm", "ring",      "--stragglers", "0.1:500", "--seed",  "7"};
+  auto table = words;
+  table.insert(table.end(), {"--plot", plot.path(), "--explain"});
+  const auto shown = run(table);
+  auto json = words;
+  json.emplace_back("--json");
+  const auto rows = nlohmann::json::parse(run(json).out);
+  ASSERT_EQ(rows.size(), 2u);
+  const int of_8 = rows[0].at("late_ranks"), of_64 = rows[1].at("late_ranks");
+  EXPECT_GE(of_64, of_8);
+  EXPECT_GT(of_64, 0);
+  EXPECT_LT(of_64, 32) << "a tenth of them, more or less";
+  EXPECT_EQ(rows[1].at("late_us"), 500);
+  EXPECT_THAT(shown.out, AllOf(HasSubstr("on 100g, 10% of ranks 500 us late\n"),
+                               HasSubstr("(500 us late, by --seed 7: " + std::to_string(of_8) + " of 8 ranks, " +
+                                         std::to_string(of_64) + " of 64)"),
+                               HasSubstr("(prices know nothing of ranks that are late)")));
+  EXPECT_THAT(plot.text(), HasSubstr("10% of ranks 500 us late"));
 }
 
 // The sums of a day's and a century's nanoseconds went below zero: that was the fastest.

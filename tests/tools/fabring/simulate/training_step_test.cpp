@@ -48,6 +48,8 @@ TEST(Simulate, WhoIsLateDelaysATrainingStepOnce) {
     ASSERT_EQ(late.code, 0) << late.err;
     const auto before = nlohmann::json::parse(in_time.out)[0], after = nlohmann::json::parse(late.out)[0];
     EXPECT_EQ(before["late_us"], 0);
+    EXPECT_FALSE(before.contains("late_ranks"));
+    EXPECT_GT(after.at("late_ranks"), 0);
     EXPECT_EQ(after["late_us"], 200'000);
     EXPECT_NEAR(after["step_us"].get<double>(), before["step_us"].get<double>() + 200'000, 0.01) << bucket;
   }

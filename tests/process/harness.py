@@ -18,6 +18,7 @@ import subprocess
 import sys
 import threading
 import time
+import traceback
 
 SKIP = 77
 slowness = 1.0  # every limit is multiplied by it: a sanitizer's build is slow
@@ -454,6 +455,9 @@ def run_cases(cases, at_once=1):
             return SKIP
         except Failed as error:
             print(f"FAILED  {case[0]} ({time.monotonic() - began:.1f} s): {error}", flush=True)
+            return 1
+        except Exception:  # the test's own mistake, or what nobody thought of
+            print(f"FAILED  {case[0]} ({time.monotonic() - began:.1f} s):\n{traceback.format_exc()}", flush=True)
             return 1
 
     with concurrent.futures.ThreadPoolExecutor(at_once) as pool:

@@ -1,5 +1,7 @@
 """What the harness itself makes of what ranks say: whom a text names, and who is to blame for a start that failed."""
 
+import contextlib
+import io
 import sys
 import types
 
@@ -93,9 +95,20 @@ def failed():
     raise harness.Failed("wrong")
 
 
-for outcomes, wanted in (([str], 0), ([str, skipped], harness.SKIP), ([skipped, failed, str], 1)):
+def mistaken():
+    return {}["memory"]
+
+
+for outcomes, wanted, *words in (([str], 0), ([str, skipped], harness.SKIP), ([skipped, failed, str], 1, "FAILED  case 1", "wrong"),
+                                 ([mistaken, str], 1, "FAILED  case 0", "in mistaken", "KeyError: 'memory'", "ok      case 1",
+                                  "1 of 2 failed")):
+    names, said_of_them = [outcome.__name__ for outcome in outcomes], io.StringIO()
     try:
-        harness.run_cases([(f"case {number}", outcome) for number, outcome in enumerate(outcomes)])
+        with contextlib.redirect_stdout(said_of_them):
+            harness.run_cases([(f"case {number}", outcome) for number, outcome in enumerate(outcomes)])
     except SystemExit as end:
         if end.code != wanted:
-            sys.exit(f"{[outcome.__name__ for outcome in outcomes]} ended with {end.code}, not {wanted}")
+            sys.exit(f"{names} ended with {end.code}, not {wanted}")
+    for word in words:
+        if word not in said_of_them.getvalue():
+            sys.exit(f"{names}: {word!r} is not in {said_of_them.getvalue()}")

@@ -464,6 +464,7 @@ class Reaching final : public ForwardingEndpoint {
     ++*held_;
     return std::shared_ptr<const void>(held_, [](const void* held) { --*static_cast<int*>(const_cast<void*>(held)); });
   }
+  bool reaches_devices() const override { return refusal_.empty(); }
   std::string device_path() const override { return refusal_.empty() ? "direct" : "staged: " + refusal_; }
 
  private:
@@ -489,9 +490,10 @@ TEST(RailsOfGpus, EveryCardMustReachTheMemoryAndTheOneThatDoesNotIsNamed) {
     options.world_size = 2;
     const auto all = make_rails_endpoint(std::move(rails), std::move(options));
     ASSERT_TRUE(all) << all.error().message();
+    const bool both = *first == '\0' && *second == '\0';
+    EXPECT_EQ((*all)->reaches_devices(), both);
     {
       const auto admitted = (*all)->admit_device_memory({&peer, 1}, memory);
-      const bool both = *first == '\0' && *second == '\0';
       EXPECT_EQ(admitted.has_value(), both);
       EXPECT_EQ(held, both ? 2 : 0);
       if (!both) {

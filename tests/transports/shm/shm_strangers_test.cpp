@@ -100,6 +100,32 @@ TEST(ShmStrangers, OfAnotherUserAreTurnedAwayAFewAtATime) {
   exchange(world);
 }
 
+// Its name is free again once it has ended, and names can be read by everybody.
+TEST(ShmStrangers, OfAnotherUserAreHandedNothingUnderTheNameOfARank) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can be another user";
+  EndpointOptions options;
+  options.self = 1;
+  options.world_size = 2;
+  options.job_nonce = 42;
+  const auto rank = *shm::ShmEndpoint::open(options);
+  const std::string name = shm::Introductions::name_begin(42, 0) + "x";
+  const Descriptor stranger(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  ASSERT_EQ(::seteuid(65534), 0);  // the kernel says as whom it listens
+  const bool listens = AbstractAddress::of(name)->bind(stranger.fd()) && ::listen(stranger.fd(), 1) == 0;
+  ASSERT_EQ(::seteuid(0), 0);
+  ASSERT_TRUE(listens);
+  ASSERT_TRUE(rank->add_peer(0, "shm " + name).ok());
+  Completion completion;
+  for (int turns = 0; turns < 3; ++turns) (void)rank->poll({&completion, 1});
+  const Status why = rank->peer_error(0);
+  EXPECT_EQ(why.code(), ErrorCode::transport_error);
+  EXPECT_THAT(why.message(), testing::HasSubstr("cannot share memory with rank 0: it runs as another user"));
+  const Descriptor caller(::accept4(stranger.fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  ASSERT_GE(caller.fd(), 0);
+  char byte = 0;
+  EXPECT_EQ(::recv(caller.fd(), &byte, 1, 0), 0) << "hung up without a word";
+}
+
 TEST(ShmIntroductions, TheSoftLimitOnFilesKeepsNobodyOut) {
   const tests::NoMoreFilesForNow none;
   World world(shm_fabric(), 2);

@@ -15,7 +15,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr std::size_t most_name = 100;     // fits an abstract address
 constexpr std::size_t most_visitors = 64;  // who have not been answered yet; also who are let in at one turn
-constexpr auto time_to_speak = std::chrono::seconds(10);
 constexpr auto time_for_descriptors = std::chrono::seconds(60);  // until the kernel takes them
 constexpr const char* no_more_files =
     "what it handed over did not arrive: this process may open no more files (ulimit -n)";
@@ -34,16 +33,18 @@ Descriptor unix_socket() {
 
 }  // namespace
 
-Introductions::Introductions(const EndpointOptions& options, const Arena& arena, int bell)
+Introductions::Introductions(const EndpointOptions& options, const Arena& arena, int bell,
+                             std::chrono::milliseconds time_to_speak)
     : options_(options),
       arena_(arena),
       bell_(bell),
+      time_to_speak_(time_to_speak),
       pair_bytes_(Pair::of_world(nullptr, options.world_size).size()),
       neighbours_(static_cast<std::size_t>(options.world_size)) {}
 
-Result<std::unique_ptr<Introductions>> Introductions::open(const EndpointOptions& options, const Arena& arena,
-                                                           int bell) {
-  std::unique_ptr<Introductions> made(new Introductions(options, arena, bell));
+Result<std::unique_ptr<Introductions>> Introductions::open(const EndpointOptions& options, const Arena& arena, int bell,
+                                                           std::chrono::milliseconds time_to_speak) {
+  std::unique_ptr<Introductions> made(new Introductions(options, arena, bell, time_to_speak));
   std::random_device random;  // two endpoints of one rank, one after the other, must not be taken for each other
   made->name_ = fmt::format("{}{:08x}{:08x}", name_begin(options.job_nonce, options.self), random(), random());
   made->listener_ = unix_socket();
@@ -128,7 +129,7 @@ void Introductions::accept_visitors() {
       socket.hang_up();
       continue;
     }
-    visitors_.push_back({std::move(socket), Clock::now() + time_to_speak});
+    visitors_.push_back({std::move(socket), Clock::now() + time_to_speak_});
   }
 }
 

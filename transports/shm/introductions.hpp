@@ -26,8 +26,11 @@ class Introductions {
   using Met = std::function<void(Rank, Acquaintance)>;
   using Failed = std::function<void(Rank, const Status&)>;
 
+  /// `time_to_speak`: within which whoever comes says who it is.
   /// Errors: unavailable where there are no abstract unix sockets.
-  static Result<std::unique_ptr<Introductions>> open(const EndpointOptions& options, const Arena& arena, int bell);
+  static Result<std::unique_ptr<Introductions>> open(
+      const EndpointOptions& options, const Arena& arena, int bell,
+      std::chrono::milliseconds time_to_speak = std::chrono::seconds(10));
 
   /// What the names of a rank's sockets begin with; the rest is by chance. The nonce does not stand in it.
   static std::string name_begin(std::uint64_t job_nonce, Rank rank);
@@ -50,7 +53,7 @@ class Introductions {
   std::uint64_t strangers() const { return strangers_; }
 
  private:
-  Introductions(const EndpointOptions& options, const Arena& arena, int bell);
+  Introductions(const EndpointOptions& options, const Arena& arena, int bell, std::chrono::milliseconds time_to_speak);
 
   enum class Stage : std::uint8_t { unknown, to_call, connected, called, awaited, over };
   struct Neighbour {
@@ -87,6 +90,7 @@ class Introductions {
   const EndpointOptions options_;
   const Arena& arena_;
   const int bell_;
+  const std::chrono::milliseconds time_to_speak_;
   const std::size_t pair_bytes_;
   std::string name_;
   Descriptor listener_;

@@ -63,6 +63,22 @@ TEST(ShmStrangers, AreTurnedAwayAndCountedAndDisturbNobody) {
   exchange(world);
 }
 
+// There is room for so many visitors at a time, and whoever only comes keeps its place.
+TEST(ShmStrangers, WhoStaySilentAreTurnedAwayWhenTheirTimeIsOver) {
+  using namespace std::chrono_literals;
+  EndpointOptions options;
+  options.world_size = 2;
+  const auto arena = *shm::Arena::create(shm::page);
+  for (const std::chrono::milliseconds time_to_speak : {0ms, 600'000ms}) {
+    const auto rank = *shm::Introductions::open(options, *arena, arena->memory().memfd(), time_to_speak);
+    const Visitor silent(rank->address());
+    ASSERT_TRUE(silent.connected);
+    rank->poll([](Rank, shm::Acquaintance) {}, [](Rank, const Status&) {});
+    EXPECT_EQ(silent.turned_away(), time_to_speak == 0ms);
+    EXPECT_EQ(rank->strangers(), time_to_speak == 0ms ? 1u : 0u);
+  }
+}
+
 // Every user of the host can read the names of its abstract sockets.
 TEST(ShmStrangers, DoNotReadTheJobsNonceInTheNameOfASocket) {
   EndpointOptions options;

@@ -7,7 +7,7 @@ import threading
 import time
 
 import harness
-from harness import Job, arguments, processor_seconds, require, run_cases, status
+from harness import Job, arguments, processor_seconds, require, run_cases, status_in_full
 
 MEBIBYTE = 1 << 20
 WAKES = 20  # in a second, all threads of a rank; 5 to 7 were measured
@@ -58,7 +58,7 @@ def memory(options, transport):
     with idle_job(options, transport, 1) as alone:
         base = counted(alone.ranks[0].process.pid)
     with idle_job(options, transport, 4) as job:
-        told = {rank["rank"]: rank["memory"]["held"] for rank in status(options, job)["ranks"]}
+        told = {rank["rank"]: rank["memory"]["held"] for rank in status_in_full(options, job)["ranks"]}
         notes = []
         for rank in job.ranks:
             held, grown = told[rank.number], counted(rank.process.pid) - base

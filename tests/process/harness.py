@@ -72,6 +72,28 @@ def status(options, job, prefix=()):
     return json.loads(done.stdout)["jobs"][0]
 
 
+def until(what, limit, look):
+    """Asks again until `look` gives something; what is asked takes its time, so nothing sleeps to be in step."""
+    deadline = time.monotonic() + limit * slowness
+    while True:
+        seen = look()
+        if seen:
+            return seen
+        if time.monotonic() > deadline:
+            raise Failed(f"{what}: not within {limit} s")
+
+
+def status_in_full(options, job):
+    """The job, once the drivers of all ranks have answered: on busy cores one may not come round in time, and then only
+    what is known without it is told."""
+
+    def look():
+        seen = status(options, job)
+        return seen if all("memory" in rank for rank in seen["ranks"]) else None
+
+    return until("what all drivers say", 15, look)
+
+
 def processor_seconds(pid):
     """Of all threads; the process's own numbers are hundredths of a second."""
     spent = 0

@@ -8,11 +8,10 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 
 import harness
 import hosts
-from harness import SKIP, Failed, Job, arguments, ask, cli, require, run_cases, status
+from harness import Job, arguments, ask, require, run_cases, status, status_in_full, until
 
 LOOP = "loop steps=0 sizes=4,65536,1048576 every=5"
 BIG = "loop steps=1 sizes=4194304"
@@ -24,17 +23,6 @@ def hang(options, job, after="1", prefix=(), more=()):
     report = json.loads(done.stdout)
     require(took < 8 * harness.slowness, f"doctor hang took {took:.1f} s")
     return done.returncode, report["findings"]
-
-
-def until(what, limit, look):
-    """Asks again until `look` gives something; what is asked takes its time, so nothing sleeps to be in step."""
-    deadline = time.monotonic() + limit * harness.slowness
-    while True:
-        seen = look()
-        if seen:
-            return seen
-        if time.monotonic() > deadline:
-            raise Failed(f"{what}: not within {limit} s")
 
 
 def expect(findings, identity, rank=None, words=()):
@@ -69,7 +57,7 @@ def healthy(options, transport):
     with Job(options.program, 3, transport) as job:
         job.start_all([LOOP])
         job.wait_event("step", 30)
-        seen = status(options, job)
+        seen = status_in_full(options, job)
         require(len(seen["ranks"]) == 3, f"{len(seen['ranks'])} ranks")
         for number, rank in enumerate(seen["ranks"]):
             require(rank["rank"] == number and rank["answer"] == "answered", f"{rank}")
@@ -118,7 +106,7 @@ def shrunk(options, transport):
         left = job.kill_in_a_loop(2, "world", list(job.ranks))
         for rank in left:
             rank.wait_event("error", 20, lambda event: event["rank"] == 2)
-        expect(hang(options, job)[1], "hang.lost")
+        require(expect(hang(options, job)[1], "hang.lost", words=["ranks 0, 1 and 3"]), "the death is not told")
         for rank in left:
             rank.say("shrink on=world name=left")
         for rank in left:

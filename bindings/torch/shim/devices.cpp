@@ -1,5 +1,6 @@
 #include "devices.hpp"
 
+#include <c10/core/GradMode.h>
 #include <c10/core/InferenceMode.h>
 #include <c10/core/Stream.h>
 #include <c10/core/StreamGuard.h>
@@ -74,7 +75,7 @@ void place_on(const std::optional<at::Device>& device, std::vector<fabring_opera
 
 void make_copies(const std::optional<at::Device>& device, const Copies& copies) {
   if (copies.empty()) return;
-  const at::NoGradGuard no_grad;
+  const c10::NoGradGuard no_grad;
   c10::OptionalStreamGuard guard;
   if (device) guard.reset_stream(stream_for_copies(*device));
   for (const auto& [to, from] : copies) {

@@ -2,13 +2,14 @@
 // Tensors on GPUs: which one a call is about, the current stream that it is ordered on, and what must be over before it
 // counts as done. Uses what torch has for every kind of device, so it is built against any torch, with CUDA or without.
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
 
 #include <optional>
 #include <vector>
 
+#include "copies.hpp"
 #include "fabring/fabring.h"
-#include "tensors.hpp"
 
 namespace fabring_torch {
 

@@ -10,9 +10,9 @@
 
 #include <cstddef>
 #include <string>
-#include <utility>
 #include <vector>
 
+#include "copies.hpp"
 #include "fabring/fabring.h"
 
 namespace fabring_torch {
@@ -33,9 +33,6 @@ Elements elements_to_reduce(const at::Tensor& tensor, const c10d::ReduceOp& op, 
 void check_usable(const at::Tensor& tensor, const char* what);
 /// ... and unless it has that type.
 void check_type(const at::Tensor& tensor, at::ScalarType type, const char* what);
-
-/// Copies to make when the operation has succeeded: first = second.
-using Copies = std::vector<std::pair<at::Tensor, at::Tensor>>;
 
 /// Memory to read: the tensor's, or that of a copy.
 at::Tensor to_read(const at::Tensor& tensor, const char* what);

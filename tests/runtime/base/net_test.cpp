@@ -198,6 +198,9 @@ TEST_P(StreamOverBothFamilies, HasTheOptionsEverySocketOfOursHas) {
     EXPECT_EQ(option(*stream, IPPROTO_TCP, TCP_NODELAY), 1);
     EXPECT_EQ(option(*stream, SOL_SOCKET, SO_KEEPALIVE), 1);
     EXPECT_GT(option(*stream, IPPROTO_TCP, TCP_USER_TIMEOUT), 0);
+    // A firewall forgets a connection on which nothing moves, at the soonest after some minutes.
+    EXPECT_LE(option(*stream, IPPROTO_TCP, TCP_KEEPIDLE), 60);
+    EXPECT_LE(option(*stream, IPPROTO_TCP, TCP_KEEPINTVL), 60);
     EXPECT_TRUE(::fcntl(stream->native_handle(), F_GETFD) & FD_CLOEXEC);
     EXPECT_TRUE(::fcntl(stream->native_handle(), F_GETFL) & O_NONBLOCK);
   }

@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 
 #include "runtime/base/log_line.hpp"
@@ -187,41 +188,76 @@ TEST_F(ControlAbuse, VisitorsThatAreNoChildrenAreTurnedAwayWhileTheTreeForms) {
   EXPECT_EQ((*plane)->host_of(1), "puppet house");
 }
 
+/// Comes to the door of rank 0 as rank 1, and does not say why.
+class Visitor {
+ public:
+  explicit Visitor(World& world) {
+    HandshakeOptions greeting;
+    greeting.purpose = Purpose::control;
+    greeting.initiator = true;
+    greeting.job_id = world.config.job_id;
+    greeting.job_nonce = 4242;
+    greeting.self = 1;
+    greeting.world_size = 2;
+    const auto address = world.board.get("control/0", steady_clock::now() + patience);
+    connecting_ = net::connect(loop_, *net::SocketAddress::parse(*address), patience, [this, greeting](auto stream) {
+      ASSERT_TRUE(stream.has_value());
+      shaking_ = handshake(loop_, std::move(*stream), greeting, [this](HandshakeResult result) {
+        ASSERT_NE(result.stream, nullptr) << result.status.message();
+        link_ = FrameStream::open(
+            loop_, std::move(result.stream), 1 << 20,
+            {[](std::uint8_t, std::string_view) { return true; }, [this](const std::string&) { over_ = true; }});
+      });
+    });
+    run_until([this] { return link_ != nullptr; });
+  }
+  FrameStream& link() { return *link_; }
+  bool is_turned_away() {
+    run_until([this] { return over_; });
+    return over_;
+  }
+
+ private:
+  void run_until(const std::function<bool()>& done) {
+    const auto end = steady_clock::now() + patience;
+    while (!done() && steady_clock::now() < end) loop_.run_for(20ms);
+    ASSERT_TRUE(done());
+  }
+
+  net::Loop loop_;
+  std::shared_ptr<void> connecting_, shaking_;
+  std::shared_ptr<FrameStream> link_;
+  bool over_ = false;
+};
+
 // It only looked whether rank 0 is there, or was given no time to ask.
 TEST_F(ControlAbuse, AVisitorThatGoesAgainBeforeItAsksToJoinIsNobodysDeath) {
   begin();
   for (const std::string said : {"", "nonsense"}) {
-    net::Loop loop;
-    HandshakeOptions greeting;
-    greeting.purpose = Purpose::control;
-    greeting.initiator = true;
-    greeting.job_id = world_.config.job_id;
-    greeting.job_nonce = 4242;
-    greeting.self = 1;
-    greeting.world_size = 2;
-    bool over = false;
-    std::shared_ptr<void> shaking;
-    std::shared_ptr<FrameStream> link;
-    auto address = world_.board.get("control/0", steady_clock::now() + patience);
-    auto connecting = net::connect(loop, *net::SocketAddress::parse(*address), patience, [&](auto stream) {
-      ASSERT_TRUE(stream.has_value());
-      shaking = handshake(loop, std::move(*stream), greeting, [&](HandshakeResult result) {
-        ASSERT_NE(result.stream, nullptr) << result.status.message();
-        link = FrameStream::open(
-            loop, std::move(result.stream), 1 << 20,
-            {[](std::uint8_t, std::string_view) { return true; }, [&](const std::string&) { over = true; }});
-        if (said.empty()) return link->finish();
-        link->send(static_cast<std::uint8_t>(Message::goodbye), said);
-      });
-    });
-    const auto end = steady_clock::now() + patience;
-    while (!over && steady_clock::now() < end) loop.run_for(20ms);
-    EXPECT_TRUE(over) << "rank 0 closes it too";
+    Visitor visitor(world_);
+    if (said.empty()) {
+      visitor.link().finish();
+    } else {
+      visitor.link().send(static_cast<std::uint8_t>(Message::goodbye), said);
+    }
+    EXPECT_TRUE(visitor.is_turned_away()) << "rank 0 closes it too";
   }
   puppet_->say(Message::failure, control::encode(Failure{ErrorCode::aborted, -1, 1, 3, "still heard"}));
   const auto end = steady_clock::now() + patience;
   while (world_.of(0).count() == 0 && steady_clock::now() < end) puppet_->loop().run_for(10ms);
   EXPECT_EQ(world_.of(0).first()->text, "still heard");
+}
+
+TEST(ControlVisitors, ThatNeverAskAreTurnedAwayAfterTheSilenceAllowed) {
+  World world(2);
+  world.options.heartbeat = 20ms;
+  world.options.note_silence_after = 300ms;
+  world.config.silence_timeout = 1s;
+  world.start();
+  const auto since = steady_clock::now();
+  EXPECT_TRUE(Visitor(world).is_turned_away());
+  EXPECT_GE(steady_clock::now() - since, 1s);
+  for (const Rank rank : {0, 1}) EXPECT_EQ(world.of(rank).count(), 0u);
 }
 
 // What is logged while a world of two, of which one does not come, waits for it; and the error at the end.

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <future>
 
 #include "runtime/base/log_line.hpp"
 #include "tests/runtime/control/puppet.hpp"
@@ -258,6 +259,24 @@ TEST(ControlVisitors, ThatNeverAskAreTurnedAwayAfterTheSilenceAllowed) {
   EXPECT_TRUE(Visitor(world).is_turned_away());
   EXPECT_GE(steady_clock::now() - since, 1s);
   for (const Rank rank : {0, 1}) EXPECT_EQ(world.of(rank).count(), 0u);
+}
+
+// It is stopped, or its network stands still: what it needs to hear is queued for it, and nothing else.
+TEST_F(ControlAbuse, HeartbeatsDoNotPileUpForARankThatReadsNothing) {
+  world_.options.heartbeat = 2ms;
+  begin();
+  constexpr std::ptrdiff_t letters = 1000;  // far more than the kernel takes for it
+  for (std::ptrdiff_t i = 0; i < letters; ++i)
+    world_.plane(0).send_letter(1, std::string(control::most_letter_bytes, 'x'));
+  std::promise<void> passed;
+  world_.plane(0).after(300ms, [&] { passed.set_value(); });  // as long as 150 heartbeats
+  passed.get_future().wait();
+  world_.plane(0).send_letter(1, "the last");
+  const auto heard = [&](Message type) { return std::ranges::count(puppet_->heard(), type); };
+  puppet_->run_until([&] { return heard(Message::letter) == letters + 1; });
+  const auto last = std::ranges::find(puppet_->heard().rbegin(), puppet_->heard().rend(), Message::letter);
+  const auto before = std::find(last + 1, puppet_->heard().rend(), Message::letter);
+  EXPECT_EQ(std::count(last, before, Message::heartbeat), 0);
 }
 
 // What is logged while a world of two, of which one does not come, waits for it; and the error at the end.

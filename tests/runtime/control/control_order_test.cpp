@@ -150,6 +150,30 @@ TEST(ControlOrder, AWelcomeOfARankThatIsGoneMeanwhileMakesNoLink) {
   EXPECT_FALSE(asked.has_heard(Message::moved));
 }
 
+// Its process answers at its door, so it has not ended, and is not silent: that might go on for ever.
+TEST(ControlOrder, AParentThatTurnsItsChildAwayAgainAndAgainIsLostToIt) {
+  World world(3);
+  world.log = Log(LogLevel::error, -1);
+  world.config.silence_timeout = 2 * patience;
+  world.planes.resize(3);
+  std::vector<std::thread> ranks;
+  for (const Rank rank : {0, 2}) ranks.emplace_back([&world, rank] { world.begin(rank); });
+  Puppet parent(world.board, world, 1);
+  for (auto& thread : ranks) thread.join();
+  world.kill(0);
+  parent.run_until([&] { return parent.has_heard(Message::join); });
+  parent.say(Message::welcome, "");
+  parent.run_until([&] { return parent.has_heard(Message::gone_before); });
+  parent.hang_up();
+  int asked = 0;
+  parent.run_until([&] {
+    if (parent.has_heard(Message::join)) ++asked, parent.hang_up();
+    return world.of(2).count() == 2;
+  });
+  EXPECT_EQ(world.of(2).wait_for(2).back().culprit, 1);
+  EXPECT_GT(asked, 1);
+}
+
 // That a rank has gone may come where another is thought to have it still, and is not believed then.
 TEST(ControlOrder, WhoLeavesDoesNotWaitForALostRankThatHasEnded) {
   PuppetWorld world(3, 2);

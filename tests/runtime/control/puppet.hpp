@@ -67,6 +67,11 @@ class Puppet {
     ASSERT_TRUE(done());
   }
   void shut_door() { door_.reset(); }
+  /// Without a goodbye. What it heard is forgotten.
+  void hang_up() {
+    link_->close();
+    heard_.clear();
+  }
   bool ended() const { return ended_; }
   std::size_t queued_bytes() const { return link_->queued_bytes(); }
   const std::vector<Message>& heard() const { return heard_; }

@@ -365,6 +365,40 @@ TEST(ControlPlane, EveryRankKnowsWhoIsSilentAndWhoIsBack) {
   for (Rank rank = 0; rank < 12; ++rank) EXPECT_EQ(world.of(rank).count(), 0u);
 }
 
+// As many messages, and lines of log, as there are ranks, of each rank, are too many.
+TEST(ControlPlane, OfALargeWorldOnlyNeighboursHearOfActivitiesAndWarnOfWhoIsSilent) {
+  ControlOptions options;
+  options.heartbeat = 20ms;
+  options.note_silence_after = 300ms;
+  options.most_flooded_world = 2;
+  std::mutex mutex;
+  std::multiset<LogLevel> levels;
+  World world(3, options);
+  world.log = Log(LogLevel::info, -1, [&](LogLevel level, int, std::string_view line) {
+    const std::lock_guard lock(mutex);
+    if (line.find("rank 1") != line.npos && line.find("it is given up after") != line.npos) levels.insert(level);
+  });
+  world.start();
+  std::promise<void> letter;
+  world.plane(2).on_letter([&](Rank, std::string_view) { letter.set_value(); });
+  world.plane(1).set_activity("in allreduce #7");
+  const auto end = steady_clock::now() + patience;
+  while (world.plane(0).activity_of(1).empty() && steady_clock::now() < end) std::this_thread::yield();
+  EXPECT_EQ(world.plane(0).activity_of(1), "in allreduce #7");
+  world.plane(0).send_letter(2, "comes after what rank 0 passed on");
+  ASSERT_EQ(letter.get_future().wait_for(patience), std::future_status::ready);
+  EXPECT_EQ(world.plane(2).activity_of(1), "");
+  const StandingStill standing(world.plane(1));
+  const auto noted = [&] {
+    const std::lock_guard lock(mutex);
+    return levels.size() >= 2;
+  };
+  while (!noted() && steady_clock::now() < end) std::this_thread::yield();
+  const std::lock_guard lock(mutex);
+  EXPECT_EQ(levels, (std::multiset{LogLevel::warning, LogLevel::info})) << "of rank 0, and of rank 2";
+  EXPECT_GT(world.plane(2).silent_for(1), 0ms);
+}
+
 TEST(ControlPlane, WhoeverDoesNotAnswerAQuestionIsSaidToBeSilentOrToHaveLeft) {
   World world(3);
   world.start();

@@ -4,7 +4,7 @@ complaints of operators, not from the catalogue of the other tests, and each is 
 mounts, routes and processes.
 
 A fault counts as named when one finding (warning or critical) holds all the words asked for, and none does on the healthy
-machine. Prints a line for each and the score; fails below --at-least, and on a critical finding where nothing is wrong."""
+machine. Prints a line for each and the score; fails where one is missed, and on a critical finding where nothing is wrong."""
 
 import argparse
 import concurrent.futures
@@ -18,7 +18,7 @@ import tempfile
 import harness
 import hosts
 from cable import Cable
-from harness import Failed, Job, require
+from harness import Failed, Job, require, until
 
 SEVERITIES = ("warning", "critical")
 
@@ -172,11 +172,12 @@ def crossed_order(doctor):
         job.start_all(lambda rank: ["split name=left", "split name=right", *(f"loop on={name}" for name in order[rank])])
         for rank in job.ranks:
             rank.wait_event("split", 20, lambda event: event["name"] == "right")
-        for _ in range(20):  # doctor waits a while itself; nothing moves any more
+
+        def judged():  # nothing moves any more, but it takes a while until that is sure
             found = doctor.on_job(job)
-            if found:
-                break
-        return found
+            return found if any(severity == "critical" for severity, _ in found) else None
+
+        return until("a verdict", 20, judged)
 
 
 FAULTS = (
@@ -191,6 +192,9 @@ FAULTS = (
     (far_host, ["host2", r"latenc|delay|round trip|\bms\b|\bus\b"]),
     (crossed_order, ["left", "right", r"rank 0\b", r"rank 1\b"]),
 )
+
+
+BY_TIMES = (lossy_port, far_host)  # which a busy machine changes: they may be tried twice
 
 
 def healthy(doctor):
@@ -212,7 +216,6 @@ def main():
     parser.add_argument("--transport", help="taken for the sake of the other tests; not used")
     parser.add_argument("--slowness", type=float, default=1.0)
     parser.add_argument("--only", default="", help="only faults whose name contains this")
-    parser.add_argument("--at-least", type=int, default=9, help="how many must be named (two depend on times, which a busy machine changes)")
     parser.add_argument("--show", action="store_true", help="print every finding")
     options = parser.parse_args()
     options.fabring = os.path.join(os.path.dirname(os.path.abspath(options.program)), "..", "..", "tools", "fabring")
@@ -227,7 +230,7 @@ def main():
     chosen = [fault for fault in FAULTS if options.only in fault[0].__name__]
     chosen.sort(key=lambda fault: fault[0] is not old_secret)  # it waits for all of a limit, and is in nobody's way
 
-    def is_named(fault, words):
+    def is_named(fault, words, again=False):
         try:
             found = fault(doctor)
             if not found:
@@ -238,6 +241,9 @@ def main():
                 note = None if right and not blind else "found, but not this: " + " | ".join(text[:160] for _, text in found)
         except (Failed, hosts.NotPossible, subprocess.TimeoutExpired) as error:
             found, note = [], f"no report: {str(error)[:600]}"
+        if note is not None and fault in BY_TIMES and not again:
+            print(f"again   {fault.__name__}: {note}", flush=True)
+            return is_named(fault, words, again=True)
         shown = [f"    {severity}: {text}" for severity, text in found] if options.show else []
         print("\n".join([f"{'named ' if note is None else 'missed'}  {fault.__name__}{'' if note is None else ': ' + note}", *shown]), flush=True)
         return note is None
@@ -245,7 +251,7 @@ def main():
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         named = sum(pool.map(lambda each: is_named(*each), chosen))
     print(f"score {named}/{len(chosen)}")
-    sys.exit(0 if options.only or named >= options.at_least else 1)
+    sys.exit(0 if chosen and named == len(chosen) else 1)
 
 
 if __name__ == "__main__":

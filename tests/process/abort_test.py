@@ -64,7 +64,7 @@ def main():
     def case(transport):
         return [run(options, transport) for _ in range(options.runs)][-1]
 
-    run_cases([(f"abort beside a stopped peer over {t}", lambda t=t: case(t)) for t in options.transports], at_once=2)
+    run_cases([(f"abort beside a stopped peer over {t}", lambda t=t: case(t)) for t in options.transports], at_once=6)
 
 
 main()

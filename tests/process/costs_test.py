@@ -83,10 +83,12 @@ def ready(options, transport):
 
 def main():
     options = arguments(__doc__, runs=1)
-    cases = [(f"{name}, {transport}", lambda case=case, transport=transport: case(options, transport))
-             for transport in options.transports
-             for name, case in (("4 idle ranks", idle), ("memory of 4 ranks", memory), ("16 ranks are ready", ready))]
-    run_cases([case for case in cases if options.only in case[0]] * options.runs)
+
+    def cases(*kinds):
+        return [(f"{name}, {transport}", lambda case=case, transport=transport: case(options, transport))
+                for transport in options.transports for name, case in kinds if options.only in name] * options.runs
+
+    run_cases(cases(("memory of 4 ranks", memory)), at_once=3, then=cases(("4 idle ranks", idle), ("16 ranks are ready", ready)))
 
 
 main()

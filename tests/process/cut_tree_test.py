@@ -56,7 +56,7 @@ def main():
         return "until the others heard of it: " + quantiles(times)
 
     run_cases([(f"{'a stop' if stopped else 'an abort'} without rank 0 over {t}", lambda t=t, s=stopped: case(t, s))
-               for t in options.transports for stopped in (False, True)], at_once=2)
+               for t in options.transports for stopped in (False, True)], at_once=6)
 
 
 main()

@@ -460,10 +460,10 @@ def require_most_within(times, limit):
     require(quantile(times, share) <= limit * slowness, f"the {what} is more than {limit * slowness} s: {quantiles(times)}")
 
 
-def run_cases(cases, at_once=1):
-    """Runs (name, function) pairs, `at_once` of them side by side; prints a line each; ends the program with the right
-    code: that of a skip if a case was skipped and none failed."""
-    if not cases:
+def run_cases(cases, at_once=1, then=(), then_at_once=1):
+    """Runs (name, function) pairs, `at_once` of them side by side, and `then` those that measure what more beside them would
+    change; prints a line each; ends the program with the right code: that of a skip if a case was skipped and none failed."""
+    if not cases and not then:
         sys.exit("no case: none of this test's has what --only says in its name, over these transports")
 
     def run(case):
@@ -482,9 +482,11 @@ def run_cases(cases, at_once=1):
             print(f"FAILED  {case[0]} ({time.monotonic() - began:.1f} s):\n{traceback.format_exc()}", flush=True)
             return 1
 
-    with concurrent.futures.ThreadPoolExecutor(at_once) as pool:
-        codes = list(pool.map(run, cases))
+    codes = []
+    for some, workers in ((cases, at_once), (then, then_at_once)):
+        with concurrent.futures.ThreadPoolExecutor(workers) as pool:
+            codes += pool.map(run, some)
     if 1 in codes:
-        print(f"{codes.count(1)} of {len(cases)} failed")
+        print(f"{codes.count(1)} of {len(codes)} failed")
         sys.exit(1)
     sys.exit(SKIP if SKIP in codes else 0)

@@ -112,3 +112,10 @@ for outcomes, wanted, *words in (([str], 0), ([str, skipped], harness.SKIP), ([s
     for word in words:
         if word not in said_of_them.getvalue():
             sys.exit(f"{names}: {word!r} is not in {said_of_them.getvalue()}")
+
+try:
+    with contextlib.redirect_stdout(io.StringIO()):
+        harness.run_cases([("first", str)], then=[("alone", failed)])
+except SystemExit as end:
+    if end.code != 1:
+        sys.exit(f"a case that failed after the others ended with {end.code}")

@@ -102,7 +102,7 @@ def main():
               for transport in options.transports]
     for number in range(options.runs):
         cases += [(f"a kill -9, {number}", lambda: killed(options)), (f"a stop, {number}", lambda: stopped(options))]
-    run_cases(cases, at_once=1)
+    run_cases(cases, at_once=3)
 
 
 main()

@@ -34,7 +34,7 @@ def main():
         for number in range(options.runs):
             run(options, transport, number)
 
-    run_cases([(f"{options.runs} quick exits over {t}", lambda t=t: case(t)) for t in options.transports], at_once=2)
+    run_cases([(f"{options.runs} quick exits over {t}", lambda t=t: case(t)) for t in options.transports], at_once=3)
 
 
 main()

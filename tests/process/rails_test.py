@@ -178,7 +178,7 @@ def main():
              if (options.runs > 1 or options.only or i == 0 or (transport == "fabric" and name in for_others)) and
              not (transport == "fabric" and function is swallowed_data)]
     cases = cases * options.runs
-    run_cases([case for case in cases if options.only in case[0]], at_once=3)
+    run_cases([case for case in cases if options.only in case[0]], at_once=6)
 
 
 main()

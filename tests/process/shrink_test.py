@@ -211,7 +211,7 @@ def main():
               [(f"one of two does not go on without a silent rank 0 over {t}", lambda t=t: silent(options, t, 2, [0], False))
                for t in transports] +
               [(f"some have left over {t}", lambda t=t: others_have_left(options, t)) for t in transports] +
-              [(f"one does not call over {t}", lambda t=t: waits(options, t)) for t in transports], at_once=3)
+              [(f"one does not call over {t}", lambda t=t: waits(options, t)) for t in transports], at_once=6)
 
 
 main()

@@ -69,7 +69,7 @@ def main():
         return [run(options, transport, mapped) for _ in range(options.runs)][-1]
 
     run_cases([(f"abort while rank 0 stands still, over {t}{', in memory that is lent' if m else ''}", lambda t=t, m=m: case(t, m))
-               for t in options.transports for m in ((0, 1) if t == "shm" else (0,))], at_once=2)
+               for t in options.transports for m in ((0, 1) if t == "shm" else (0,))], at_once=6)
 
 
 main()

@@ -217,7 +217,7 @@ def main():
             cases += [("strangers while ranks run, fabric, our ports", lambda b=beside: b(ours_over_fabric, min)),
                       ("strangers at every port while ranks meet, libfabric's too", lambda h=here: h(True)),
                       ("strangers while ranks run, libfabric's ports", lambda b=beside: b(libfabrics, lambda visits: 0))]
-    run_cases([case for case in cases if options.only in case[0]] * options.runs)
+    run_cases([case for case in cases if options.only in case[0]] * options.runs, at_once=4)
 
 
 main()

@@ -1,4 +1,5 @@
-"""A stopped rank: named as suspect by every other rank, fatal only after FABRING_SILENCE_TIMEOUT; one that comes back in time is forgiven."""
+"""A stopped rank: named as suspect by every other rank, fatal only after FABRING_SILENCE_TIMEOUT; one that comes back in time is forgiven,
+and so is a stop of all."""
 
 import signal
 import time
@@ -94,10 +95,28 @@ def stays_away(options, transport, victim):
         return f"named after {named:.1f} s, given up after {max(ends):.1f} s"
 
 
+def all_stop(options, transport):
+    """As Slurm suspends a job and a host is frozen: for longer than FABRING_SILENCE_TIMEOUT, which was nobody's silence."""
+    with Job(options.program, 4, transport, {"FABRING_SILENCE_TIMEOUT": "4"}) as job:
+        job.start_all([LOOP])
+        job.wait_event("step", 30)
+        for rank in job.ranks:
+            rank.signal(signal.SIGSTOP)
+        pause(job.ranks[0], 6.0)
+        counts = [len(rank.events) for rank in job.ranks]
+        for rank in job.ranks:
+            rank.signal(signal.SIGCONT)
+        for rank, start in zip(job.ranks, counts):
+            rank.wait_event("step", 15, start=start)
+            require(not rank.errors(), f"rank {rank.number}: {rank.errors()}")
+            require(not any(harness.suspected(line, *range(4)) for _, line in rank.log), f"rank {rank.number} suspects another")
+
+
 def main():
     options = arguments(__doc__, runs=1)
     cases, measured = [], []
     for transport in options.transports:
+        cases.append((f"all ranks stop and go on over {transport}", lambda t=transport: all_stop(options, t)))
         for victim in (0, 1) if options.runs == 1 else [run % 3 for run in range(options.runs)]:
             cases.append((f"rank {victim} stops for 2 s over {transport}",
                           lambda t=transport, v=victim: comes_back(options, t, v)))

@@ -159,7 +159,7 @@ void EngineCore::note_waiting(CommunicatorCore& communicator, const Execution& e
   const Time waited = execution.watchdog().stuck_for(now);
   // What the others do belongs into the log, not into what this rank tells them: notes would quote notes.
   std::vector<std::string> names, names_and_activities;
-  for (Rank rank : execution.waiting_for()) {
+  for (Rank rank : execution.held_up_by()) {
     const Rank world = communicator.members[rank];
     names.push_back(who(world));
     names_and_activities.push_back(who_and_what_stands_between(world));
@@ -201,7 +201,7 @@ void EngineCore::give_up(CommunicatorCore& communicator, const Execution& execut
                          const std::string& behind, Time now) {
   std::vector<std::string> names;
   std::vector<Rank> waited_for, idle;  // who waits itself is not at fault
-  for (Rank rank : waiting.waiting_for()) {
+  for (Rank rank : waiting.held_up_by()) {
     const Rank world = communicator.members[rank];
     waited_for.push_back(world);
     if (activity_of(world).empty() || is_silent(world)) idle.push_back(world);

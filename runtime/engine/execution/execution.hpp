@@ -140,6 +140,8 @@ class Execution {
   /// World ranks with a block outstanding, and whom it waits for (in the communicator).
   std::vector<Rank> peers_outstanding() const;
   std::vector<Rank> waiting_for() const;
+  /// Whom it waits for; if for none, those who have not taken yet what it has sent or lent them.
+  std::vector<Rank> held_up_by() const;
   /// Lets those it waits for know what was called here, if nothing has told them yet.
   void announce_waiting();
   /// Does a send wait for its grant whose receiver may have heard nothing of this call?

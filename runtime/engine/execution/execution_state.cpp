@@ -53,6 +53,18 @@ std::vector<Rank> Execution::waiting_for() const {
   return ranks;
 }
 
+std::vector<Rank> Execution::held_up_by() const {
+  std::vector<Rank> ranks = waiting_for();
+  if (!ranks.empty()) return ranks;
+  const std::vector<Rank> holders = peers_outstanding();
+  for (std::size_t i = 0; i < peers_.size(); ++i)
+    if (const Rank rank = plan_->peers[i].rank;
+        std::ranges::find(holders, communicator_->members[rank]) != holders.end())
+      ranks.push_back(rank);
+  std::ranges::sort(ranks);
+  return ranks;
+}
+
 OperationState Execution::state(const CommunicatorCore& communicator, OperationPhase phase, Time now) const {
   const auto ago = [&](Time then) {
     return then == Time{} || now < then
@@ -67,7 +79,7 @@ OperationState Execution::state(const CommunicatorCore& communicator, OperationP
   state.phase = phase;
   state.begun_ms = ago(watchdog_.begun_at());
   state.stuck_ms = ago(watchdog_.stuck_since());
-  const std::vector<Rank> awaited = waiting_for();
+  const std::vector<Rank> awaited = held_up_by();
   for (std::size_t i = 0; i < peers_.size(); ++i) {
     const PreparedPlan::Peer& peer = plan_->peers[i];
     PeerState one;

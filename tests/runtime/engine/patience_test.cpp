@@ -132,6 +132,23 @@ TEST(Overdue, sends_to_each_other_are_told_to_let_one_receive_first) {
                     Not(HasSubstr("has not arrived"))));
 }
 
+// It waits for nobody's message any more, only for one who has not taken all that was sent.
+TEST(Overdue, operation_whose_message_is_not_taken_names_whom_it_is_for) {
+  SimWorld world({.ranks = 2});
+  const Request broadcast{.count = 3000, .collective = Collective::broadcast, .root = 0, .timeout = 6s};
+  const SimOperations calls{world.call(0, broadcast), world.call(1, broadcast)};
+  ASSERT_TRUE(world.run_until(
+      [&] {
+        const auto& root = calls.front()->execution;
+        return root->started() && root->outstanding() > 0 && root->waiting_for().empty();
+      },
+      1s));
+  world.fabric().cut(0, 1, true);
+  ASSERT_TRUE(world.run_until([&] { return calls.front()->done(); }, 12s));
+  EXPECT_EQ(calls.front()->status().code(), ErrorCode::timeout);
+  EXPECT_THAT(calls.front()->status().message(), HasSubstr(", waiting for rank 1 (host host1)"));
+}
+
 // As start-up does, where the setting is another.
 TEST(Overdue, operation_names_the_setting_that_ended_it) {
   SimWorld world({.ranks = 2});

@@ -120,6 +120,10 @@ std::vector<Joint> join(Rank lower_rank, const std::vector<Card>& lower, Rank hi
   return joints;
 }
 
+bool have_one_first_card(const std::vector<Card>& one, const std::vector<Card>& other) {
+  return !one.empty() && !other.empty() && !one.front().address.empty() && one.front().address == other.front().address;
+}
+
 std::string source_routing(const Card& card, std::size_t index) {
   return fmt::format(
       "two cards of one network need routing by source, on each host: ip route add {0} dev {1} table {2}; ip rule add "

@@ -49,6 +49,9 @@ enum class Leaves : std::uint8_t {
 /// What has packets leave by the `index`th card of its host, where an earlier one is on its network.
 std::string source_routing(const Card& card, std::size_t index);
 
+/// Are two ranks on one host, by their cards? Hosts whose first cards have one address could not even meet.
+bool have_one_first_card(const std::vector<Card>& one, const std::vector<Card>& other);
+
 /// One way between two ranks: a card of each.
 struct Joint {
   std::size_t lower = 0;   ///< index of the lower rank's card

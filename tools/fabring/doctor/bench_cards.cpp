@@ -7,6 +7,7 @@
 #include <array>
 #include <cstring>
 
+#include "runtime/startup/host_rails.hpp"
 #include "tools/fabring/doctor/bench_run.hpp"
 #include "tools/fabring/doctor/host_files.hpp"
 #include "tools/fabring/doctor/ip_address.hpp"
@@ -17,7 +18,7 @@
 namespace fabring::tools {
 namespace {
 
-constexpr std::size_t most_cards = 16;
+constexpr std::size_t most_cards = rails::most_rails;
 constexpr double slow_card_share = 0.7;               ///< of what the other cards reach between the same two hosts
 constexpr double bad_card_share = 0.4;                ///< critical from here
 constexpr auto least_time = std::chrono::seconds(2);  // for one card
@@ -129,9 +130,8 @@ std::vector<std::optional<std::size_t>> cards_beside(const std::vector<OwnCard>&
     for (std::size_t i = 0; i < first.size(); ++i) beside[i] = i;
     return beside;
   }
-  // Of one host the first cards are one and the same.
-  const bool one_host = !own.front().address.empty() && own.front().address == first.front().address;
-  for (const rails::Joint& joint : rails::join(0, as_told(first), rank, as_told(own), one_host))
+  const std::vector<rails::Card> lower = as_told(first), higher = as_told(own);
+  for (const rails::Joint& joint : rails::join(0, lower, rank, higher, rails::have_one_first_card(lower, higher)))
     beside[joint.lower] = joint.higher;
   return beside;
 }
@@ -147,11 +147,12 @@ Findings not_apart(const std::vector<OwnCard>& cards, const std::vector<Apart>& 
                                  fmt::join(alone, ", ")),
                      "", "fabring doctor host says of each host which cards a rank uses", ""});
   if (!unrouted.empty())
-    found.push_back({"bench.cards", Severity::not_checked,
-                     fmt::format("not measured apart: {}, as packets between the hosts leave by another card: a job "
-                                 "does without",
-                                 fmt::join(unrouted, ", ")),
-                     "", "routes; fabring doctor net says which packets, and what cards of one network need", ""});
+    found.push_back(
+        {"bench.cards", Severity::not_checked,
+         fmt::format("not measured apart: {}, as packets between the hosts leave by another card: a job "
+                     "does without",
+                     fmt::join(unrouted, ", ")),
+         "", "routes; where the cards are of one network fabring doctor net says which packets, and what to do", ""});
   return found;
 }
 
@@ -171,7 +172,6 @@ Result<std::vector<CardMatrix>> cards_in_use(Engine& engine, std::chrono::steady
   for (std::size_t rank = 0; rank < size; ++rank) of_rank.push_back(decode(all.data() + rank * mine.size()));
   const std::vector<OwnCard> first = of_rank.front();
   if (first.empty()) return std::vector<CardMatrix>();
-  if (self > 0) of_rank[self] = own;  // also if there are more than can be told
   std::vector<std::vector<std::optional<std::size_t>>> beside;
   for (std::size_t rank = 0; rank < size; ++rank)
     beside.push_back(cards_beside(first, static_cast<Rank>(rank), of_rank[rank]));
@@ -187,8 +187,9 @@ Result<std::vector<CardMatrix>> cards_in_use(Engine& engine, std::chrono::steady
       if (!beside[rank][i]) continue;
       const OwnCard& there = of_rank[rank][*beside[rank][i]];
       if (there.address.empty() || there.address == here.address) continue;
-      const std::string by = interface_towards(here.address, there.address);
-      if (by != here.name && by != "lo" && (!by.empty() || here.network != there.network))
+      const bool leads_nowhere =
+          here.network != there.network && interface_towards(here.address, there.address).empty();
+      if (leads_nowhere || way_out(as_told(here), there.address) == rails::Leaves::by_another)
         apart.back() = static_cast<std::int32_t>(Apart::unrouted);
     }
   }

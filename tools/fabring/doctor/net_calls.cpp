@@ -65,10 +65,7 @@ std::vector<DoorPair> joined_doors(Rank self, const std::vector<Door>& own, Rank
                                    bool fabric) {
   const Cards here = cards_of(own, fabric), there = cards_of(theirs, fabric);
   if (here.cards.empty() || there.cards.empty()) return {};
-  const bool lower = self < rank;
-  // Two hosts whose first cards have one address could not even meet.
-  const std::string& first = here.cards.front().address;
-  const bool one_host = !first.empty() && first == there.cards.front().address;
+  const bool lower = self < rank, one_host = rails::have_one_first_card(here.cards, there.cards);
   std::vector<DoorPair> pairs;
   for (const rails::Joint& joint : lower ? rails::join(self, here.cards, rank, there.cards, one_host)
                                          : rails::join(rank, there.cards, self, here.cards, one_host))
@@ -151,9 +148,10 @@ NetCalls calls_of(std::string_view bytes, const NetFacts& self, int world,
       const Door& there = doors[over[way].theirs];
       const std::string to = host_of(there);  // none of a device
       const bool unproved = way > 0 && !to.empty();
-      if (unproved && leaves(card_of(self.doors[over[way].own]), to) != rails::Leaves::by_card) continue;
+      // Also whom we do not call: it does not know our routes, and calls.
+      const bool called = !unproved || leaves(card_of(self.doors[over[way].own]), to) == rails::Leaves::by_card;
       calls.fabric.push_back({rank, static_cast<std::uint8_t>(over[way].theirs), over[way].own,
-                              beside(doors, over[way].theirs), there.fabric, there.address});
+                              beside(doors, over[way].theirs), there.fabric, there.address, called});
     }
   }
   return calls;
@@ -167,10 +165,12 @@ bool any_fabric(const std::vector<std::optional<NetFacts>>& ranks) {
 }
 
 std::vector<Probe> untried(const std::vector<FabricProbe::Target>& targets) {
-  std::vector<Probe> probes(targets.size());
-  for (std::size_t i = 0; i < targets.size(); ++i) {
-    probes[i].to = targets[i].rank;
-    probes[i].door = targets[i].door;
+  std::vector<Probe> probes;
+  for (const FabricProbe::Target& target : targets) {
+    if (!target.called) continue;
+    Probe& probe = probes.emplace_back();
+    probe.to = target.rank;
+    probe.door = target.door;
   }
   return probes;
 }
@@ -179,9 +179,9 @@ std::vector<Probe> call_over_fabric(const NetCalls& calls, const std::vector<Pro
                                     FabricProbe& fabric, std::chrono::steady_clock::time_point deadline) {
   std::vector<bool> wanted;
   for (const FabricProbe::Target& one : calls.fabric)
-    wanted.push_back(std::none_of(found.begin(), found.end(), [&](const Probe& plain) {
-      return plain.to == one.rank && plain.door == one.beside && plain.reach != Reach::fine;
-    }));
+    wanted.push_back(one.called && std::none_of(found.begin(), found.end(), [&](const Probe& plain) {
+                       return plain.to == one.rank && plain.door == one.beside && plain.reach != Reach::fine;
+                     }));
   std::vector<Probe> over = fabric.call(wanted, deadline);
   std::vector<NetProbe::Target> knocks;
   std::vector<std::size_t> of;

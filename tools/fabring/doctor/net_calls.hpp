@@ -36,7 +36,7 @@ struct NetCalls {
 };
 
 /// The doors that rank `self` has to call at: for control all, for data those on cards that a job joins to ours, where
-/// packets leave by them (`leaves`). Pure.
+/// packets leave by them (`leaves`); over libfabric those whose calls are only answered too. Pure.
 NetCalls calls_of(std::string_view doors, const NetFacts& self, int world,
                   const std::function<rails::Leaves(const rails::Card& from, const std::string& to)>& leaves);
 

@@ -33,6 +33,7 @@ class FabricProbe {
     std::uint8_t beside;  ///< the number of its TCP door on the same card; 255: it has none
     std::string fabric;   ///< its Door::fabric
     std::string address;  ///< its Door::address
+    bool called = true;   ///< else only answered: packets from our card would leave by another
   };
   /// Receives from all of these and answers them from now on. The others must not call() before all have done this.
   Status start(const std::vector<Target>& targets);

@@ -238,7 +238,8 @@ class NetJudge {
     if (!probes) return "";
     bool tried = false, fine = true;
     for (const Probe& probe : *probes) {
-      if (probe.to != failure.from || probe.reach == Reach::not_tried || !joined(failure, probe)) continue;
+      const bool called = probe.reach != Reach::not_tried && probe.reach != Reach::unrouted;
+      if (probe.to != failure.from || !called || !joined(failure, probe)) continue;
       tried = true;
       fine = fine && probe.reach == Reach::fine;
     }
@@ -266,6 +267,14 @@ class NetJudge {
     return std::nullopt;
   }
 
+  // Which card of its host a door of our port for data is on, by the order in which all ranks know them.
+  std::size_t card_number(std::size_t rank, std::size_t door) const {
+    const std::vector<Door>& doors = picture_.ranks[rank]->doors;
+    return static_cast<std::size_t>(
+        std::count_if(doors.begin(), doors.begin() + static_cast<std::ptrdiff_t>(door),
+                      [](const Door& one) { return one.carries_data() && one.fabric.empty(); }));
+  }
+
   // As a job warns: of each rank's cards once.
   void unrouted() {
     std::size_t told = 0;
@@ -285,7 +294,7 @@ class NetJudge {
                          "routes by the destination alone",
                          here.interface, who(probe.to), here.host_address(), there.host_address()),
              "a job leaves this card out, and has that much less bandwidth",
-             rails::source_routing(card_of(here), cards.size()), who(static_cast<Rank>(from))});
+             rails::source_routing(card_of(here), card_number(from, pair->own)), who(static_cast<Rank>(from))});
       }
     }
     if (told > most_of_a_kind)

@@ -1,63 +1,19 @@
-// What the probes of all ranks say together, from pictures made by hand; and that the facts survive the way.
+// What the probes of all ranks say together, from pictures made by hand.
 
 #include "tools/fabring/doctor/net_verdict.hpp"
 
 #include <gmock/gmock.h>
 
 #include <map>
-#include <random>
 #include <set>
 
-#include "tools/fabring/doctor/net_calls.hpp"
+#include "tests/tools/fabring/doctor/net_pictures.hpp"
 
 namespace fabring::tools {
 namespace {
 
 using testing::HasSubstr;
 using testing::Not;
-
-/// A host for each rank unless `per_host` says more; all reach each other.
-NetPicture healthy(int ranks, int per_host = 1) {
-  NetPicture picture;
-  for (Rank rank = 0; rank < ranks; ++rank) {
-    const std::string host = "host" + std::to_string(rank / per_host);
-    NetFacts facts;
-    facts.rank = rank;
-    facts.host = host;
-    facts.fingerprint = "boot/" + host;
-    facts.version = "0.1.0";
-    facts.doors = {
-        {"control and data", "eth0", "10.0.0.0/24", "10.0.0." + std::to_string(rank + 1) + ":4000", "", 1500}};
-    facts.interfaces = {"eth0 1500 10000"};
-    picture.ranks.emplace_back(facts);
-    std::vector<Probe> probes;
-    for (Rank to = 0; to < ranks; ++to) {
-      if (to == rank) continue;
-      Probe probe;
-      probe.to = to;
-      probe.reach = Reach::fine;
-      probe.rtt_us = 100;
-      probes.push_back(probe);
-    }
-    picture.probes.emplace_back(probes);
-  }
-  return picture;
-}
-
-void fail(NetPicture& picture, Rank from, Rank to, Reach reach) {
-  for (Probe& probe : *picture.probes[static_cast<std::size_t>(from)])
-    if (probe.to == to) probe.reach = reach;
-}
-
-Finding only(const NetPicture& picture) {
-  const Findings findings = judge(picture);
-  EXPECT_EQ(findings.size(), 1u) << testing::PrintToString([&] {
-    std::string all;
-    for (const Finding& one : findings) all += one.id + " " + one.where + "; ";
-    return all;
-  }());
-  return findings.empty() ? Finding() : findings[0];
-}
 
 TEST(NetVerdict, AHealthyNetworkIsFine) {
   EXPECT_EQ(only(healthy(4)).severity, Severity::ok);
@@ -115,31 +71,6 @@ TEST(NetVerdict, AHostThatNobodyReachesIsTheCause) {
   EXPECT_EQ(finding.id, "net.refused");
   EXPECT_EQ(finding.where, "host host1 (ranks 2 and 3)");
   EXPECT_THAT(finding.what, HasSubstr("no other host reaches it at 10.0.0.3:4000"));
-}
-
-/// A second card, and libfabric on both: doors 1 to 3 of each rank.
-NetPicture with_cards(int ranks) {
-  NetPicture picture = healthy(ranks);
-  for (Rank rank = 0; rank < ranks; ++rank) {
-    const std::string last = "." + std::to_string(rank + 1) + ":";
-    NetFacts& facts = *picture.ranks[static_cast<std::size_t>(rank)];
-    facts.doors.push_back({"data", "eth1", "10.0.1.0/24", "10.0.1" + last + "4001", "", 1500});
-    facts.doors.push_back({"data over libfabric", "eth0", "10.0.0.0/24", "10.0.0" + last + "5000", "x", 0});
-    facts.doors.push_back({"data over libfabric", "eth1", "10.0.1.0/24", "10.0.1" + last + "5001", "y", 0});
-    std::vector<Probe>& probes = *picture.probes[static_cast<std::size_t>(rank)];
-    const std::vector<Probe> first = probes;
-    for (std::uint8_t door = 1; door < 4; ++door)
-      for (Probe probe : first) {
-        probe.door = door;
-        probes.push_back(probe);
-      }
-  }
-  return picture;
-}
-
-void fail(NetPicture& picture, Rank from, Rank to, std::uint8_t door, Reach reach) {
-  for (Probe& probe : *picture.probes[static_cast<std::size_t>(from)])
-    if (probe.to == to && probe.door == door) probe.reach = reach;
 }
 
 TEST(NetVerdict, EveryPortHasAFindingOfItsOwn) {
@@ -251,67 +182,6 @@ TEST(NetVerdict, OneHostWithAnotherProviderMakesAllGoWithoutToo) {
               HasSubstr("fabric (tcp) tcp on rank 1 (host host1); fabric (efa) tcp on ranks 0 and 2"));
 }
 
-TEST(NetCalls, ACardCallsAtThatOfItsNetwork) {
-  NetPicture picture = with_cards(3);
-  picture.ranks[2]->doors.erase(picture.ranks[2]->doors.begin() + 1);  // rank 2 has no eth1 for TCP
-  for (auto& facts : picture.ranks) facts->networks = {"fabric"};
-  const auto by = [](const rails::Card&, const std::string&) { return rails::Leaves::by_card; };
-  const std::string doors = encode_doors(picture.ranks);
-  const NetCalls calls = calls_of(doors, *picture.ranks[0], 3, by);
-  std::set<std::pair<Rank, int>> plain, fabric;
-  for (const auto& call : calls.plain) plain.insert({call.rank, call.door});
-  for (const auto& call : calls.fabric) fabric.insert({call.rank, call.door});
-  EXPECT_EQ(plain, (std::set<std::pair<Rank, int>>{{1, 0}, {1, 1}, {2, 0}}));
-  EXPECT_EQ(fabric, (std::set<std::pair<Rank, int>>{{1, 2}, {1, 3}, {2, 1}, {2, 2}}));
-  EXPECT_EQ(calls.plain[1].from, "10.0.1.1") << "the second card calls from its own address";
-  // Where packets leave by another card a job does not use the second one either.
-  const NetCalls by_first = calls_of(doors, *picture.ranks[0], 3, [](const rails::Card& card, const auto&) {
-    return card.name == "eth0" ? rails::Leaves::by_card : rails::Leaves::by_another;
-  });
-  EXPECT_EQ(by_first.plain.size(), 2u);
-  ASSERT_EQ(by_first.unrouted.size(), 1u) << "and says so";
-  EXPECT_EQ(by_first.unrouted[0].to, 1);
-  EXPECT_EQ(by_first.unrouted[0].door, 1);
-  // One rank without libfabric: nobody calls at its ports.
-  picture.ranks[1]->networks = {"tcp"};
-  EXPECT_TRUE(calls_of(encode_doors(picture.ranks), *picture.ranks[0], 3, by).fabric.empty());
-  // Nor where one has another provider: a job would not use it, and its addresses mean nothing to the others.
-  picture.ranks[1]->networks = {"fabric"};
-  EXPECT_FALSE(calls_of(encode_doors(picture.ranks), *picture.ranks[0], 3, by).fabric.empty());
-  picture.ranks[1]->provider = "efa";
-  EXPECT_TRUE(calls_of(encode_doors(picture.ranks), *picture.ranks[0], 3, by).fabric.empty());
-}
-
-// As in a routed fabric, where each address is a network of its own.
-NetPicture with_routed_cards(int ranks) {
-  NetPicture picture = with_cards(ranks);
-  for (auto& facts : picture.ranks) {
-    facts->networks = {"fabric"};
-    for (Door& door : facts->doors) door.network = door.host_address() + "/32";
-  }
-  return picture;
-}
-
-TEST(NetCalls, CardsThatOnlyRoutesJoinAreCalledAtByTheirOrder) {
-  const NetPicture picture = with_routed_cards(3);
-  const auto by = [](const rails::Card&, const std::string&) { return rails::Leaves::by_card; };
-  const NetCalls calls = calls_of(encode_doors(picture.ranks), *picture.ranks[0], 3, by);
-  std::set<std::pair<Rank, int>> plain, fabric;
-  for (const auto& call : calls.plain) plain.insert({call.rank, call.door});
-  for (const auto& call : calls.fabric) fabric.insert({call.rank, call.door});
-  EXPECT_EQ(plain, (std::set<std::pair<Rank, int>>{{1, 0}, {1, 1}, {2, 0}, {2, 1}}));
-  EXPECT_EQ(fabric, (std::set<std::pair<Rank, int>>{{1, 2}, {1, 3}, {2, 2}, {2, 3}}));
-  EXPECT_EQ(calls.plain[1].from, "10.0.1.1");
-  // Where no route goes by the second card nobody may join the two, and a job does not warn either.
-  const NetCalls by_first =
-      calls_of(encode_doors(picture.ranks), *picture.ranks[0], 3, [](const auto& card, const auto&) {
-        return card.name == "eth0" ? rails::Leaves::by_card : rails::Leaves::by_another;
-      });
-  EXPECT_EQ(by_first.plain.size(), 2u);
-  EXPECT_EQ(by_first.fabric.size(), 2u);
-  EXPECT_TRUE(by_first.unrouted.empty());
-}
-
 TEST(NetVerdict, TheWayBackOfARoutedCardIsKnown) {
   NetPicture picture = with_routed_cards(4);
   fail(picture, 1, 3, 1, Reach::no_answer);
@@ -334,17 +204,26 @@ TEST(NetVerdict, ACardWhosePacketsLeaveByAnotherIsNamedWithTheRemedy) {
               HasSubstr("ip route add 10.0.0.0/24 dev eth1 table 101; ip rule add from 10.0.1.3 table 101"));
 }
 
-TEST(NetCalls, NonsenseInsteadOfDoorsIsHarmless) {
-  const std::string doors = encode_doors(with_cards(3).ranks);
-  std::mt19937 random(5);
-  const NetFacts self = *with_cards(3).ranks[1];
-  for (int round = 0; round < 5000; ++round) {
-    std::string bytes = doors.substr(0, random() % (doors.size() + 1));
-    if (!bytes.empty()) bytes[random() % bytes.size()] = static_cast<char>(random());
-    const NetCalls calls = calls_of(bytes, self, 3, [](const auto&, const auto&) { return rails::Leaves::by_card; });
-    for (const auto& call : calls.plain) EXPECT_TRUE(call.rank == 0 || call.rank == 2) << call.rank;
-    for (const auto& call : calls.fabric) EXPECT_LT(call.own, self.doors.size());
+// As a job says it: a table for each card, also where the cards before have theirs.
+TEST(NetVerdict, TheRemedyForACardHasTheNumberOfTheCard) {
+  NetPicture picture = with_cards(2);
+  for (Rank rank = 0; rank < 2; ++rank) {
+    auto& doors = picture.ranks[static_cast<std::size_t>(rank)]->doors;
+    for (Door& door : doors) door.network = "10.0.0.0/24";
+    doors.push_back({"data", "eth2", "10.0.0.0/24", "10.0.2." + std::to_string(rank + 1) + ":4002", "", 1500});
+    auto& probes = *picture.probes[static_cast<std::size_t>(rank)];
+    probes.push_back(probes.front());
+    probes.back().door = 4;
   }
+  fail(picture, 1, 0, 4, Reach::unrouted);
+  EXPECT_THAT(only(picture).fix, HasSubstr("dev eth2 table 102; ip rule add from 10.0.2.2 table 102"));
+}
+
+TEST(NetVerdict, AWayBackThatWasNotCalledNeitherWorksNorFails) {
+  NetPicture picture = with_cards(3);
+  fail(picture, 1, 2, 1, Reach::no_answer);
+  fail(picture, 2, 1, 1, Reach::unrouted);
+  for (const Finding& finding : judge(picture)) EXPECT_THAT(finding.what, Not(HasSubstr("the other direction")));
 }
 
 TEST(NetVerdict, WhatHostsDifferInIsSaidWithTheException) {
@@ -440,87 +319,6 @@ TEST(NetVerdict, OfLibfabricNoSegmentsAreTold) {
   fail(picture, 0, 1, 0, Reach::large_stalls);
   for (Probe& probe : *picture.probes[0]) probe.segment = 1448;
   EXPECT_THAT(only(picture).what, HasSubstr("; TCP sends segments of 1448 bytes; the interface there has MTU 1500"));
-}
-
-// A host of sixteen cards and 32 EFA devices has one with its control port; what is more than anybody has is said.
-TEST(NetFacts, AllDoorsAreToldOrThoseLeftOutAreCounted) {
-  for (const std::size_t doors : {49u, 90u}) {
-    NetPicture picture = healthy(2);
-    NetFacts& facts = *picture.ranks[1];
-    while (facts.doors.size() < doors)
-      facts.doors.push_back(
-          {"data over libfabric", "rdmap" + std::to_string(facts.doors.size()), "fabric", "", "x", 0});
-    auto read = NetFacts::decode(facts.encode());
-    ASSERT_TRUE(read.has_value());
-    EXPECT_EQ(read->doors.size() + read->doors_left_out, doors);
-    EXPECT_EQ(NetFacts::decode(read->encode())->doors_left_out, read->doors_left_out);
-    picture.ranks[1] = std::move(*read);
-    const Finding finding = only(picture);
-    if (doors == 49) {
-      EXPECT_EQ(picture.ranks[1]->doors.back().interface, "rdmap48");
-      EXPECT_EQ(finding.severity, Severity::ok);
-    } else {
-      EXPECT_EQ(finding.id, "net.too_many");
-      EXPECT_EQ(finding.severity, Severity::not_checked);
-      EXPECT_EQ(finding.where, "rank 1 (host host1)");
-      EXPECT_THAT(finding.what, HasSubstr("90 ports"));
-    }
-  }
-}
-
-TEST(NetFacts, WhatManyProbesEndedWithIsSentOnce) {
-  std::vector<Probe> probes(400);
-  const std::string words(150, 'w');
-  for (Probe& probe : probes) {
-    probe.to = 1;
-    probe.reach = Reach::no_answer;
-    probe.text = words;
-  }
-  EXPECT_LT(encode(probes).size(), 400 * 21 + 200);
-  auto read = decode_probes(encode(probes), 2);
-  ASSERT_TRUE(read.has_value());
-  EXPECT_EQ((*read)[399].text, words);
-  // However different they are, what one rank sends stays short; the first have their words.
-  for (std::size_t i = 0; i < probes.size(); ++i) probes[i].text = words + std::to_string(i);
-  EXPECT_LT(encode(probes).size(), 400 * 21 + 150 * 210);
-  read = decode_probes(encode(probes), 2);
-  ASSERT_TRUE(read.has_value());
-  EXPECT_EQ((*read)[1].text, words + "1");
-  EXPECT_EQ((*read)[399].text, "");
-}
-
-TEST(NetFacts, SurviveTheWayAndNonsenseIsRefused) {
-  NetPicture picture = healthy(3);
-  fail(picture, 0, 2, Reach::cut);
-  (*picture.probes[0])[1].text = "in its\nwords";
-  picture.ranks[0]->settings = {"FABRING_LOG=debug"};
-  picture.ranks[0]->provider = "efa";
-  picture.ranks[0]->doors.push_back({"data over libfabric", "eth0", "10.0.0.0/24", "10.0.0.1:5", {"\x01\0\xff", 3}, 0});
-  const std::string facts = picture.ranks[0]->encode(), probes = encode(*picture.probes[0]);
-  const auto read = NetFacts::decode(facts);
-  ASSERT_TRUE(read.has_value());
-  EXPECT_EQ(read->doors[0].address, "10.0.0.1:4000");
-  EXPECT_EQ(read->settings[0], "FABRING_LOG=debug");
-  EXPECT_EQ(read->provider, "efa");
-  EXPECT_EQ(read->doors[1].fabric, std::string("\x01\0\xff", 3));
-  const auto found = decode_probes(probes, 3);
-  ASSERT_TRUE(found.has_value());
-  EXPECT_EQ((*found)[1].reach, Reach::cut);
-  EXPECT_EQ((*found)[1].text, "in its?words");
-  EXPECT_FALSE(decode_probes(probes, 2).has_value()) << "of rank 2";
-  picture.probes[0]->front().to = -1;
-  EXPECT_FALSE(decode_probes(encode(*picture.probes[0]), 3).has_value()) << "of nobody";
-  for (std::size_t length = 0; length < facts.size(); ++length)
-    EXPECT_FALSE(NetFacts::decode(std::string_view(facts).substr(0, length)).has_value());
-  for (std::size_t length = 0; length < probes.size(); ++length)
-    EXPECT_FALSE(decode_probes(std::string_view(probes).substr(0, length), 3).has_value());
-  std::mt19937 random(3);
-  for (int round = 0; round < 20000; ++round) {
-    std::string bytes = round % 2 == 0 ? facts : probes;
-    bytes[random() % bytes.size()] = static_cast<char>(random());
-    (void)NetFacts::decode(bytes);
-    (void)decode_probes(bytes, 3);
-  }
 }
 
 }  // namespace

@@ -61,9 +61,9 @@ Phases PricedWorld::reduce_scatter(Algorithm algorithm, bool reduces) const {
       const auto reduced = [&](std::int64_t count) { return reduces ? blocks(count) : 0; };
       const auto between = [&](std::int64_t rounds, std::int64_t count, std::uint64_t node_bytes) {
         phases.list.push_back({0, rounds, share(n), count, reduced(count), node_bytes, L});
-        phases.list.back().alone = least == 1 && L > 1;
-        phases.list.back().one_way = phases.list.back().alone && N == 2;
-        phases.list.back().from_slots = reduces && !phases.list.back().alone;
+        phases.list.back().sole_rank = least == 1 && L > 1;
+        phases.list.back().sends_or_receives = phases.list.back().sole_rank && N == 2;
+        phases.list.back().from_slots = reduces && !phases.list.back().sole_rank;
       };
       const std::vector<std::int64_t> counts = circulant_counts(N);
       const bool ringed = ring_between(N, L);
@@ -133,7 +133,7 @@ Phases PricedWorld::allreduce(Algorithm algorithm) const {
         const std::uint64_t bytes = static_cast<std::uint64_t>(count) * lane_part;
         phases.list.push_back({0, rounds, bytes, of_one, reduces ? static_cast<std::uint64_t>(of_one) * bytes : 0,
                                static_cast<std::uint64_t>(rounds * count) * share(N), K});
-        phases.list.back().alone = least == 1 && K > 1;
+        phases.list.back().sole_rank = least == 1 && K > 1;
       };
       for (const bool reduces : {true, false}) {
         if (ring_between(N, L)) {

@@ -38,8 +38,8 @@ struct Phase {
   /// A rank waits for another than the one that waits for it.
   bool rotating = false;
   /// Between a node of one rank and the others, whose lanes it has all: it does nothing in the phases inside.
-  bool alone = false;
-  bool one_way = false;  ///< nearly all of what the busiest rank does is sending, or receiving
+  bool sole_rank = false;
+  bool sends_or_receives = false;  ///< nearly all of what the busiest rank does is sending, or receiving
   /// Around a ring over nodes of several ranks: so many messages the last rank of a node sends to the next node.
   std::int64_t at_node_end = 0;
   /// Between nodes, or inside them before: each message is reduced as it comes, if it is long from one of few slots.

@@ -66,7 +66,7 @@ Phases PricedWorld::rooted_lanes(bool reduces) const {
     chain.round_bytes = S;
     chain.flows_apart = true;
     chain.own_rounds = 1;
-    chain.alone = chain.one_way = messages > 1 && least == 1;
+    chain.sole_rank = chain.sends_or_receives = messages > 1 && least == 1;
     phases.list.push_back(chain);
   };
   const std::int64_t of_one = per(K, least);  // lanes of a rank of the smallest node, which is an end of the chain

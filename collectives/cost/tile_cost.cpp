@@ -203,7 +203,7 @@ void TilePrices::add_rounds(TileCost& cost, const Round& round, std::int64_t rou
   const Nanoseconds apart = std::min(queued, round.phase.flows_apart ? alone : std::max(alone, wire));
   cost.through = plus(cost.through, times(rounds, apart));
   cost.queue = std::max(cost.queue, queued - apart);
-  Nanoseconds& work = round.phase.alone ? cost.alone : cost.work;
+  Nanoseconds& work = round.phase.sole_rank ? cost.sole_rank : cost.work;
   work = plus(work, work_of_a_rank(round, own));
   cost.cores = plus(cost.cores, round.one_way ? work_of_a_core(round, rounds, own) : work_of_all(round, rounds));
   cost.meeting = plus(cost.meeting, times(rounds, meeting(round)));
@@ -248,7 +248,7 @@ std::int64_t TilePrices::rotating_further(const Round& round) const {
 
 Nanoseconds TilePrices::work_of_a_rank(const Round& round, std::int64_t own_rounds) const {
   const std::int64_t messages = round.messages;
-  if (round.phase.one_way)
+  if (round.phase.sends_or_receives)
     return times(own_rounds * messages, std::max(round.sending, round.receiving + round.reducing_each()));
   if (!round.taking_turns) {
     const Nanoseconds sent = plus(times(messages, round.sending + round.receiving), round.work_inside);

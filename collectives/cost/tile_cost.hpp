@@ -27,14 +27,14 @@ struct TileCost {
   /// Further, once: in their first round the messages of a node's ranks wait for each other at the cards, which puts
   /// these ranks so far apart that later ones meet no more.
   Nanoseconds queue = 0;
-  Nanoseconds work = 0;     ///< of a rank's processor
-  Nanoseconds alone = 0;    ///< of that of a rank that is alone on its node
-  Nanoseconds lane = 0;     ///< of a rank's lane
-  Nanoseconds cards = 0;    ///< of the node's network cards
-  Nanoseconds memory = 0;   ///< of the node's memory
-  Nanoseconds cores = 0;    ///< of the node's cores, together
-  Nanoseconds meeting = 0;  ///< once for all tiles under way
-  Nanoseconds busiest() const { return std::max({work, alone, lane, cards, memory, cores}); }
+  Nanoseconds work = 0;       ///< of a rank's processor
+  Nanoseconds sole_rank = 0;  ///< of that of a rank that is alone on its node
+  Nanoseconds lane = 0;       ///< of a rank's lane
+  Nanoseconds cards = 0;      ///< of the node's network cards
+  Nanoseconds memory = 0;     ///< of the node's memory
+  Nanoseconds cores = 0;      ///< of the node's cores, together
+  Nanoseconds meeting = 0;    ///< once for all tiles under way
+  Nanoseconds busiest() const { return std::max({work, sole_rank, lane, cards, memory, cores}); }
 };
 
 class TilePrices {

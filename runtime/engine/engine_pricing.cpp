@@ -26,6 +26,7 @@ void EngineCore::take_algorithm(CommunicatorCore& communicator, const Override& 
   communicator.flat.clear();
 }
 
+// Before anybody else has the engine: who prices meanwhile would read half of it.
 void EngineCore::take_machine(const Machine& machine) {
   std::lock_guard lock(world_->mutex);
   parts_.machine = machine;

@@ -56,12 +56,9 @@ std::vector<Rank> Execution::waiting_for() const {
 std::vector<Rank> Execution::held_up_by() const {
   std::vector<Rank> ranks = waiting_for();
   if (!ranks.empty()) return ranks;
-  const std::vector<Rank> holders = peers_outstanding();
-  for (std::size_t i = 0; i < peers_.size(); ++i)
-    if (const Rank rank = plan_->peers[i].rank;
-        std::ranges::find(holders, communicator_->members[rank]) != holders.end())
-      ranks.push_back(rank);
+  for (const Rank holder : peers_outstanding()) ranks.push_back(communicator_->rank_of_world(holder));
   std::ranges::sort(ranks);
+  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
   return ranks;
 }
 

@@ -5,8 +5,12 @@
 namespace fabring {
 namespace {
 
+constexpr auto look_at_others = std::chrono::milliseconds(500);
+constexpr int large_world = 256;
+
+// One late rank makes all others ask, and in a large world ranks are late more often.
 Time first_question(int world_size) {
-  return world_size <= Watchdog::large_world ? std::chrono::seconds(1) : std::chrono::seconds(10);
+  return world_size <= large_world ? std::chrono::seconds(1) : std::chrono::seconds(10);
 }
 
 }  // namespace

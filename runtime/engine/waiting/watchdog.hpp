@@ -13,10 +13,6 @@ namespace fabring {
 class Watchdog {
  public:
   static constexpr auto first_note = std::chrono::seconds(10);
-  static constexpr auto unheard_for = std::chrono::milliseconds(5);
-  static constexpr auto silent_for = std::chrono::milliseconds(500);
-  static constexpr auto look_at_others = std::chrono::milliseconds(500);
-  static constexpr int large_world = 256;
 
   /// How long an operation may take, and what says so, for people.
   struct Limit {
@@ -46,8 +42,7 @@ class Watchdog {
   bool is_silent(Time now) const { return stuck_for(now) >= Time(silent_for); }
   /// To see what has become of those it waits for.
   bool due_for_a_look(Time now);
-  /// To ask them whether they have dropped its communicator: ever more seldom, as most that are late are only that. One
-  /// late rank makes all others ask, and in a large world ranks are late more often.
+  /// To ask them whether they have dropped its communicator: ever more seldom, as most that are late are only that.
   bool due_for_a_question(int world_size, Time now);
 
   /// One that it waits for has left: how long nothing has come meanwhile. `moves` grows with what comes, `attended` is
@@ -64,6 +59,9 @@ class Watchdog {
   bool has_heard_others(const Limit& for_any, Time now) const;
 
  private:
+  static constexpr auto unheard_for = std::chrono::milliseconds(5);
+  static constexpr auto silent_for = std::chrono::milliseconds(500);
+
   Time since_it_counts(Time now) const { return now - (has_own_limit() ? called_at_ : begun_at_); }
 
   Time own_;

@@ -4,7 +4,6 @@ Who was only silent is told that the others went on; of two halves that take eac
 import itertools
 import random
 import signal
-import time
 
 import harness
 from harness import Job, arguments, quantiles, require, run_cases
@@ -200,8 +199,7 @@ def main():
         return f"{8 * options.runs} jobs"
 
     transports = options.transports
-    run_cases([(f"one death after the other over {t}", lambda t=t: one_after_the_other(t)) for t in transports] +
-              [(f"deaths while they agree over {t}", lambda t=t: meanwhile(t)) for t in transports] +
+    run_cases([(f"deaths while they agree over {t}", lambda t=t: meanwhile(t)) for t in transports] +
               [(f"three go on without a silent one over {t}", lambda t=t: silent(options, t, 4, [3], True)) for t in transports] +
               # Others hear of rank 1 by it: some of these later, and they hold memory of those who have heard.
               [(f"others go on without a silent rank between them over {t}", lambda t=t: silent(options, t, 12, [1], True, "sizes=4194304"))
@@ -211,7 +209,8 @@ def main():
               [(f"one of two does not go on without a silent rank 0 over {t}", lambda t=t: silent(options, t, 2, [0], False))
                for t in transports] +
               [(f"some have left over {t}", lambda t=t: others_have_left(options, t)) for t in transports] +
-              [(f"one does not call over {t}", lambda t=t: waits(options, t)) for t in transports], at_once=6)
+              [(f"one does not call over {t}", lambda t=t: waits(options, t)) for t in transports], at_once=6,
+              then=[(f"one death after the other over {t}", lambda t=t: one_after_the_other(t)) for t in transports])
 
 
 main()

@@ -10,6 +10,7 @@ import subprocess
 import tempfile
 import time
 
+import harness
 import hosts
 from harness import Failed, Rank, arguments, require, run_cases
 
@@ -122,7 +123,8 @@ class Launcher:
         bracketed = (lambda a: f"[{a}]") if self.family == 6 else (lambda a: a)
         where = ",".join(f"{bracketed(self.network.address(host))}:{ranks}" for host, ranks in layout)
         environment = {k: v for k, v in os.environ.items() if not k.startswith("FABRING_")}
-        environment |= {"FABRING_TRANSPORT": "tcp", "FABRING_RENDEZVOUS_TIMEOUT": "30", "FABRING_TIMEOUT": "60"}
+        environment |= {"FABRING_TRANSPORT": "tcp", "FABRING_RENDEZVOUS_TIMEOUT": str(30 * harness.slowness),
+                        "FABRING_TIMEOUT": str(60 * harness.slowness)}
         self.process = Rank("launcher", [*self.network.command_prefix(0), self.options.fabring, "run", "--hosts", where,
                                          "--ssh", self.way.command, "--chdir", "/", *more, "--",
                                          os.path.abspath(self.options.program), *commands], environment)
@@ -130,7 +132,7 @@ class Launcher:
 
     def pids(self, ranks, limit=20):
         """Of all ranks, once all are connected."""
-        deadline = time.monotonic() + limit
+        deadline = time.monotonic() + limit * harness.slowness
         with self.process.changed:
             enough = lambda: sum(e["event"] == "ready" for e in self.process.events) == ranks
             if not self.process.changed.wait_for(lambda: enough() or self.process.exit_code is not None,
@@ -163,6 +165,7 @@ def is_gone(pid):
 
 
 def require_gone(pids, limit):
+    limit *= harness.slowness
     deadline = time.monotonic() + limit
     while not all(is_gone(pid) for pid in pids):
         require(time.monotonic() < deadline, f"after {limit} s there are still {[p for p in pids if not is_gone(p)]}")

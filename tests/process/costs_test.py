@@ -85,8 +85,9 @@ def main():
     options = arguments(__doc__, runs=1)
 
     def cases(*kinds):
-        return [(f"{name}, {transport}", lambda case=case, transport=transport: case(options, transport))
-                for transport in options.transports for name, case in kinds if options.only in name] * options.runs
+        named = [(f"{name}, {transport}", lambda case=case, transport=transport: case(options, transport))
+                 for transport in options.transports for name, case in kinds]
+        return [case for case in named if options.only in case[0]] * options.runs
 
     run_cases(cases(("memory of 4 ranks", memory)), at_once=3, then=cases(("4 idle ranks", idle), ("16 ranks are ready", ready)))
 

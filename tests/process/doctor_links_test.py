@@ -1,107 +1,19 @@
-"""`fabring doctor net` and `doctor bench` on hosts made of network namespaces, with faults that are made outside of them: routes,
-MTUs, addresses, links shaped by tbf, ranks that do not come, differ or die. Each is named; a healthy network gets no finding."""
+"""`fabring doctor net` on hosts made of network namespaces, with faults that are made outside of them: routes, MTUs,
+addresses, ranks that do not come, differ or die. Each is named; a healthy network gets no finding."""
 
-import functools
 import json
 import os
-import random
 import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 
 import harness
 import hosts
-from harness import Failed, arguments, free_port, require, run_cases
+from doctor import Doctor, bad, check, find, only, own_networks, run_named
+from harness import Failed, arguments, free_port, require
 
-
-class Doctor:
-    """One rank of `fabring doctor PART` on each host; rank 0's report."""
-
-    def __init__(self, options, network, part, words=(), settings=None, skip=(), timeout=15,
-                 programs=None, meet_in=None):
-        self.options, self.network, self.ranks = options, network, {}
-        self.began = time.monotonic()
-        self.limit = timeout
-        common = {k: v for k, v in os.environ.items() if not k.startswith("FABRING_")}
-        common.update({
-            "FABRING_WORLD_SIZE": str(network.count),
-            "FABRING_MASTER_ADDR": network.address(0),
-            "FABRING_MASTER_PORT": str(free_port()),
-            "FABRING_JOB_ID": f"test-{random.SystemRandom().randrange(1 << 48):x}",
-            "IPATH_NO_BACKTRACE": "1",
-        })
-        if meet_in is not None:
-            common["FABRING_RENDEZVOUS_TIMEOUT"] = f"{int(1000 * meet_in * harness.slowness)}ms"
-        cli = os.path.join(os.path.dirname(options.program), "..", "..", "tools", "fabring")
-
-        def start(rank):
-            environment = {**common, "FABRING_RANK": str(rank), **(settings or {}).get(rank, {}), **(settings or {}).get("all", {})}
-            self.ranks[rank] = subprocess.Popen(
-                [*network.command_prefix(rank), (programs or {}).get(rank, cli), "doctor", part, "--json", "--timeout", str(timeout * harness.slowness), *words],
-                env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
-
-        self.start = start
-        for rank in range(network.count):
-            if rank not in skip:
-                start(rank)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        for process in self.ranks.values():
-            process.kill()
-            process.communicate()
-
-    def report(self):
-        """What rank 0 says; also how long it took and how all ended."""
-        try:
-            out, err = self.ranks[0].communicate(timeout=(self.limit + 10) * harness.slowness)
-        except subprocess.TimeoutExpired:
-            raise Failed("rank 0 of doctor runs past its own --timeout") from None
-        self.took = time.monotonic() - self.began
-        self.code = self.ranks[0].returncode
-        try:
-            return json.loads(out)
-        except ValueError:
-            raise Failed(f"rank 0 ended with {self.code} and no report: {out}{err}") from None
-
-    def codes(self):
-        """Of all ranks, once they have ended by themselves."""
-        return [process.wait(timeout=15 * harness.slowness) for process in self.ranks.values()]
-
-
-def check(options, network, part, **more):
-    with Doctor(options, network, part, **more) as doctor:
-        return doctor.report(), doctor.code
-
-
-def bad(report):
-    return [f for f in report["findings"] if f["severity"] in ("critical", "warning")]
-
-
-def find(report, identity, where="", words=()):
-    """A finding with this id about this place; every critical one must have it too."""
-    for finding in report["findings"]:
-        if finding["id"] == identity and where in finding["where"] and all(word in finding["what"] for word in words):
-            return finding
-    raise Failed(f"no {identity} about '{where}' with {words} in {json.dumps(report['findings'], indent=1)}")
-
-
-def only(report, *identities):
-    others = [f for f in bad(report) if f["id"] not in identities]
-    require(not others, f"findings that are no cause: {json.dumps(others, indent=1)}")
-
-
-def reshape(namespace, device, rate):
-    hosts.command("tc", "-n", namespace, "qdisc", "replace", "dev", device, "root", "tbf", "rate", rate, "burst", "192kb",
-                  "limit", "1mb")
-
-
-# ---- net
 
 def healthy(options):
     with hosts.Hosts(3) as network:
@@ -190,13 +102,6 @@ def address_twice(options):
         report, code = check(options, network, "net", settings={1: {"FABRING_INTERFACE": "eth1"}})
         require(code == 1, f"exit {code}")
         find(report, "net.refused", "host host1", ["no other host reaches it"])
-
-
-def own_networks(network):
-    """As in a routed fabric: each card has a network of its own, and a route to the others' on its side."""
-    for host in range(network.count):
-        for card, *_ in network.ports(host):
-            network.change_address(host, card, f"{network.address(host, card)}/32", route=f"10.78.{card}.0/24")
 
 
 def called(report, rank, interface):
@@ -370,143 +275,14 @@ def wrong_master(options):
             holder.communicate()
 
 
-# ---- bench
-
-def even(options):
-    with hosts.Hosts(4) as network:
-        report, code = check(options, network, "bench", timeout=30)
-        require(code == 0 and not bad(report), f"exit {code}: {json.dumps(report, indent=1)}")
-        rates = [rate for row in report["GBps"] for rate in row if rate]
-        require(len(rates) == 12 and max(rates) < 0.2, f"1 Gbit/s is not {sorted(rates)} GB/s")
-        return f"{min(rates):.3f} to {max(rates):.3f} GB/s in {report['seconds']:.1f} s"
-
-
-def one_slow_link(options):
-    with hosts.Hosts(4) as network, tempfile.TemporaryDirectory() as folder:
-        reshape(network.namespace(2), "eth0", "100mbit")
-        reshape(network.switch, "port2", "100mbit")
-        picture = os.path.join(folder, "links.svg")
-        with Doctor(options, network, "bench", ["--svg", picture], timeout=60) as doctor:
-            report = doctor.report()
-            require(doctor.took < 30 * harness.slowness, f"took {doctor.took:.1f} s")
-            finding = find(report, "bench.slow_node", "host2 (rank 2)", ["in both directions"])
-            require(finding["severity"] == "critical" and doctor.code == 1, f"{finding}, exit {doctor.code}")
-            only(report, "bench.slow_node")
-            with open(picture) as drawn:
-                text = drawn.read()
-            require(text.startswith("<svg") and "host2 (rank 2)" in text and "0.012" in text, "the picture does not show it")
-            return f"in {doctor.took:.1f} s"
-
-
-def one_slow_direction(options):
-    with hosts.Hosts(4) as network:
-        reshape(network.namespace(1), "eth0", "100mbit")
-        report, code = check(options, network, "bench", timeout=30)
-        require(code == 1, f"exit {code}")
-        find(report, "bench.slow_direction", "host1 (rank 1)", ["when it sends"])
-        only(report, "bench.slow_direction")
-
-
-def one_slow_card(options):
-    """Three hosts of two cards; one card of host 1 has a tenth of the speed, which the other hides."""
-    with hosts.Hosts(3, cards=[["1gbit", "1gbit"]] * 3) as network:
-        reshape(network.namespace(1), "eth1", "100mbit")
-        reshape(network.switch, "port1c1", "100mbit")
-        report, code = check(options, network, "bench", timeout=50)
-        require(code == 1, f"exit {code}: {json.dumps(report, indent=1)}")
-        finding = find(report, "bench.slow_card", "host1 (rank 1), eth1", ["10.78.1.0/24"])
-        require([one["card"] for one in report["cards"]] == ["eth0", "eth1"], f"measured {report['cards']}")
-        return f"{finding['what']}, in {report['seconds']:.1f} s"
-
-
-def one_slow_routed_card(options):
-    with hosts.Hosts(2, cards=[["1gbit", "1gbit"]] * 2) as network:
-        own_networks(network)
-        reshape(network.namespace(1), "eth1", "100mbit")
-        reshape(network.switch, "port1c1", "100mbit")
-        report, code = check(options, network, "bench", timeout=50)
-        require([one["card"] for one in report["cards"]] == ["eth0", "eth1"], f"measured {report['cards']}")
-        require(code == 1, f"exit {code}: {json.dumps(report, indent=1)}")
-        find(report, "bench.slow_card", "eth1")
-
-
-def unrouted_card(options):
-    """What was not measured apart is not fine."""
-    with hosts.Hosts(2, cards=[["1gbit", "1gbit"]] * 2, one_network=True) as network:
-        report, _ = check(options, network, "bench", timeout=50)
-        finding = find(report, "bench.cards", "", ["not measured apart: eth1", "leave by another card"])
-        require(finding["severity"] == "not_checked", f"{finding}")
-
-
-def one_slow_card_of_one_network(options, transport):
-    """Two cards of one network, told apart by routing by source: each is measured alone."""
-    with hosts.Hosts(2, cards=[["1gbit", "1gbit"]] * 2, one_network=True) as network:
-        for host in range(2):
-            network.route_by_source(host)
-        reshape(network.namespace(1), "eth1", "100mbit")
-        reshape(network.switch, "port1c1", "100mbit")
-        report, code = check(options, network, "bench", timeout=50, settings={"all": {"FABRING_TRANSPORT": transport}})
-        require([one["card"] for one in report["cards"]] == ["eth0", "eth1"], f"measured {report['cards']}")
-        require(code == 1, f"exit {code}: {json.dumps(report, indent=1)}")
-        finding = find(report, "bench.slow_card", "eth1")
-        return f"{finding['what']}, in {report['seconds']:.1f} s"
-
-
-def below_expected(options):
-    with hosts.Hosts(2, rate="100mbit") as network:
-        report, code = check(options, network, "bench", words=["--expect", "0.125"], timeout=30)
-        require(code == 0, f"exit {code}")
-        find(report, "bench.below_expected", "", ["0.125", "--expect"])
-
-
-def stuck(options):
-    """Small messages pass, large ones do not: the measurement ends all the same, in time, and says so."""
-    with hosts.Hosts(2) as network:
-        for host in range(2):
-            hosts.ip("-n", network.namespace(host), "link", "set", "dev", "eth0", "gso_max_segs", "1")
-        hosts.ip("-n", network.switch, "link", "set", "dev", "port1", "mtu", "1300")
-        with Doctor(options, network, "bench", timeout=10) as doctor:
-            report = doctor.report()
-            require(doctor.took < 16 * harness.slowness, f"took {doctor.took:.1f} s")
-            require(doctor.code == 1, f"exit {doctor.code}")
-            require({"bench.stuck", "bench.start"} & {f["id"] for f in report["findings"]}, f"{report['findings']}")
-
-
-def dies_meanwhile(options):
-    with hosts.Hosts(3) as network:
-        with Doctor(options, network, "bench", ["--measure-ms", "60000"], timeout=25) as doctor:
-            # Measuring: it has connections of a job, and both sides are busy with them.
-            deadline = time.monotonic() + 15 * harness.slowness
-            while "ESTAB" not in subprocess.run(["ip", "netns", "exec", network.namespace(2), "ss", "-Htn"],
-                                                capture_output=True, text=True).stdout:
-                require(time.monotonic() < deadline, "no connection")
-            doctor.ranks[2].kill()
-            report = doctor.report()
-            require(doctor.took < 30 * harness.slowness, f"took {doctor.took:.1f} s")
-            require(doctor.code == 1, f"exit {doctor.code}")
-            require(any("rank 2" in f["what"] for f in report["findings"] if f["id"] in ("bench.lost", "bench.start")),
-                    f"{report['findings']}")
-
-
 def main():
     options = arguments(__doc__, runs=1)
     hosts.require_or_skip()
-    links = [healthy, healthy_v6, one_way_block, unreachable_route, small_mtu_on_the_way, mtus_differ, wrong_interface,
-             address_twice, routed_cards, a_routed_card_that_leads_nowhere, cards_of_one_network, labelled_address, missing_rank, late_rank, killed_rank, a_setting_that_one_rank_cannot_read, stopped_rank, settings_differ, other_provider, other_secret, wrong_master]
-    # A transport of its own, so that this is measured over libfabric's as well.
-    one_network = functools.partial(one_slow_card_of_one_network, transport="fabric" if "fabric" in options.transports else "tcp")
-    one_network.__name__ = "one_slow_card_of_one_network"
-    rates = [even, one_slow_link, one_slow_direction, one_slow_card, one_slow_routed_card, unrouted_card, one_network, below_expected, stuck, dies_meanwhile]
-    named = lambda cases: [(case.__name__.replace("_", " "), lambda c=case: c(options)) for case in cases
-                           if options.only in case.__name__]
-    # Bandwidths are measured one after the other, the rest side by side.
-    measuring = threading.Lock()
-
-    def alone(case):
-        with measuring:
-            return case()
-
-    run_cases(named(links) + [(name, lambda c=case: alone(c)) for name, case in named(rates)], at_once=3)
+    cases = [healthy, healthy_v6, one_way_block, unreachable_route, small_mtu_on_the_way, mtus_differ, wrong_interface,
+             address_twice, routed_cards, a_routed_card_that_leads_nowhere, cards_of_one_network, labelled_address,
+             missing_rank, late_rank, killed_rank, a_setting_that_one_rank_cannot_read, stopped_rank, settings_differ,
+             other_provider, other_secret, wrong_master]
+    run_named(options, cases, at_once=3)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 
 import hosts
-from doctor_links_test import Doctor, bad, find, only
+from doctor import Doctor, bad, check, find, only
 from harness import arguments, require, run_cases
 
 TWO_CARDS = [["1gbit", "1gbit"]] * 3
@@ -20,8 +20,7 @@ PRELOADED = {"ASAN_OPTIONS": "verify_asan_link_order=0"}  # the program may be a
 
 
 def net(options, network, **more):
-    with Doctor(options, network, "net", **more) as doctor:
-        return doctor.report(), doctor.code
+    return check(options, network, "net", **more)
 
 
 def purposes(report, rank=0):

@@ -15,8 +15,8 @@
 #include <thread>
 
 #include "runtime/base/descriptor.hpp"
+#include "tests/runtime/base/net_fixture.hpp"
 #include "tests/support/few_files.hpp"
-#include "tests/support/forked_child.hpp"
 
 namespace {
 
@@ -35,38 +35,6 @@ extern "C" int bind(int fd, const sockaddr* to, socklen_t length) noexcept {
 
 namespace fabring::net {
 namespace {
-
-using namespace std::chrono_literals;
-using Clock = std::chrono::steady_clock;
-
-constexpr auto patience = 60s;  // for a machine that is busy with other things
-
-/// Drives the loop until `condition` holds; false when patience ends.
-template <class Condition>
-bool reach(Loop& loop, Condition condition) {
-  const auto deadline = Clock::now() + patience;
-  while (!condition()) {
-    if (Clock::now() > deadline) return false;
-    loop.run_for(10ms);
-  }
-  return true;
-}
-
-/// Two ends of one connection over a listener on `host`.
-struct Pair {
-  explicit Pair(Loop& loop, const std::string& host = "127.0.0.1") {
-    auto opened = Listener::open(loop, {host, 0}, [this](std::unique_ptr<Stream> s) { server = std::move(s); });
-    if (!opened) return;
-    listener = std::move(*opened);
-    const auto guard = connect(loop, listener->address(), patience, [this](Result<std::unique_ptr<Stream>> r) {
-      if (r) client = std::move(*r);
-    });
-    reach(loop, [this] { return client && server; });
-  }
-  bool ok() const { return client && server; }
-  std::unique_ptr<Listener> listener;
-  std::unique_ptr<Stream> client, server;
-};
 
 int option(const Stream& stream, int level, int name) {
   int value = -1;
@@ -451,66 +419,6 @@ TEST(Connect, NoAnswerEndsAtTheLimitAndADroppedGuardIsSilent) {
   EXPECT_TRUE(reach(loop, [&] { return timeouts > 0; }));
   EXPECT_EQ(silent, 0);
   ::close(fd);
-}
-
-TEST(Stream, ItsEndIsSeenThoughAForkedChildHasACopyOfIt) {
-  Loop loop;
-  Pair pair(loop);
-  ASSERT_TRUE(pair.ok());
-  const ForkedChild child;
-  ASSERT_TRUE(child.started());
-  const SocketAddress door = pair.listener->address();
-  pair.server.reset();
-  char byte = 0;
-  ASSERT_TRUE(reach(loop, [&] { return pair.client->read(&byte, 1).state == Io::closed; }));
-  pair.listener.reset();
-  Status refused;
-  const auto guard = connect(loop, door, patience, [&](Result<std::unique_ptr<Stream>> r) {
-    refused = r ? Status(ErrorCode::internal, "somebody still takes callers in") : r.error();
-  });
-  ASSERT_TRUE(reach(loop, [&] { return !refused.ok(); }));
-  EXPECT_TRUE(nobody_listens(refused)) << refused.to_string();
-}
-
-// As its destructors do when it returns from main().
-TEST(Stream, AForkedChildEndsNothingOfItsParents) {
-  Loop loop;
-  Pair pair(loop);
-  ASSERT_TRUE(pair.ok());
-  const pid_t child = fork_unheard();
-  if (child == 0) {
-    pair.server->close();
-    ::_exit(0);
-  }
-  ASSERT_GT(child, 0);
-  int status = -1;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
-  char byte = 1;
-  EXPECT_EQ(pair.client->read(&byte, 1).state, Io::again);
-  EXPECT_EQ(pair.server->write(&byte, 1).state, Io::done);
-}
-
-TEST(Stream, AForkedChildKeepsNoConnectionOfItsParentsAndNoDoor) {
-  Loop loop;
-  Pair pair(loop);
-  ASSERT_TRUE(pair.ok());
-  const pid_t child = ::fork();
-  if (child == 0) {
-    const bool has_none =
-        pair.server->local().host.empty() && pair.client->local().host.empty() && pair.listener->address().host.empty();
-    pair.server->close();
-    pair.client->close();
-    ::_exit(has_none ? 0 : 1);
-  }
-  ASSERT_GT(child, 0);
-  int status = -1;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
-  char byte = 1;
-  EXPECT_EQ(pair.client->write(&byte, 1).state, Io::done);
-  EXPECT_TRUE(reach(loop, [&] { return pair.server->read(&byte, 1).state == Io::done; }));
-  EXPECT_FALSE(pair.listener->address().host.empty());
 }
 
 }  // namespace

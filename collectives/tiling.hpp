@@ -22,6 +22,9 @@ inline constexpr std::size_t eager_in_tiles_of_shared_memory = std::size_t{32} <
 /// The same wherever a record may be longer than that.
 inline constexpr std::size_t most_unasked_bytes = std::size_t{64} << 10;
 
+/// TilingRules::apart_bytes where all ranks share memory.
+inline constexpr std::size_t apart_in_shared_memory = std::size_t{16} << 10;
+
 /// Tiles in flight of what is reduced between hosts that take `slow_answer_ns` or more to answer, where processors copy
 /// what they send.
 inline constexpr std::uint32_t depth_over_slow_answers = 6;
@@ -53,6 +56,9 @@ struct TilingRules {
   /// Of messages of all ranks that one reduces together, in memory that they share: at most so many bytes; 0: any
   /// number.
   std::size_t reduced_together_bytes = 0;
+  /// A tensor of a group whose longest message has so many bytes is reduced where it lies: to pack it would take longer
+  /// than messages of its own. 0: segment_bytes, of the tensor.
+  std::size_t apart_bytes = 0;
   /// Ranks reach each other's memory, and a line that one of them fetches ahead of what it reads is taken from who
   /// writes there: what a rank makes for all should lie together. rules_for() leaves it to algorithms that cut the
   /// vector so: a tile is a slice of every such part then (Tiling::parts).

@@ -283,6 +283,7 @@ Result<Prepared> Communicator::prepare(const Operation& operation) {
   prepared.state_->core = core_;
   prepared.state_->operation = operation;
   prepared.state_->call = std::move(*call);
+  if (const auto& tensors = prepared.state_->call.tensors) prepared.state_->operation.tensors = *tensors;
   FABRING_TRY(engine->prepare(*core_, prepared.state_->call));
   return prepared;
 }

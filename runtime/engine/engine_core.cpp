@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <optional>
 
 #include "runtime/base/check.hpp"
@@ -236,18 +237,15 @@ std::string EngineCore::who(Rank world_rank) const {
 
 // Blocks of the program that this operation works on.
 std::vector<std::shared_ptr<const void>> EngineCore::memory_of(const Call& call) const {
+  const std::array<Tensor, 1> vector{{{call.in, call.out, call.count}}};
+  return memory_of(call.tensors ? std::span<const Tensor>(*call.tensors) : vector);
+}
+
+std::vector<std::shared_ptr<const void>> EngineCore::memory_of(std::span<const Tensor> tensors) const {
   std::vector<std::shared_ptr<const void>> blocks;
-  const auto keep = [&](const void* at) {
-    auto block = mapped_.keep(at);
-    if (block && (blocks.empty() || blocks.back() != block)) blocks.push_back(std::move(block));
-  };
-  keep(call.in);
-  keep(call.out);
-  if (!call.tensors) return blocks;
-  for (const Tensor& tensor : *call.tensors) {
-    keep(tensor.in);
-    keep(tensor.out);
-  }
+  for (const Tensor& tensor : tensors)
+    for (auto& block : mapped_.keep(tensor.in, tensor.out))
+      if (block && (blocks.empty() || blocks.back() != block)) blocks.push_back(std::move(block));
   return blocks;
 }
 

@@ -202,6 +202,7 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   // engine_core.cpp: it is made; operations are submitted, begun and ended
   explicit EngineCore(EngineParts parts);
   std::vector<std::shared_ptr<const void>> memory_of(const Call& call) const;
+  std::vector<std::shared_ptr<const void>> memory_of(std::span<const Tensor> tensors) const;
   void take_submissions();
   bool begin_fresh();  ///< true: what its thread waits for is over by that
   void start_queued(CommunicatorCore& communicator);

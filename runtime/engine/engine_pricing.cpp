@@ -71,6 +71,7 @@ TilingRules EngineCore::tiling_rules() const {
     rules.pair_bytes = longest_eager(rules, 2) / 2;
     if (parts_.world_size == 2 && transfer_) rules.pair_moved_bytes = transfer_->most_record_bytes();
     rules.reduced_together_bytes = std::size_t{1} << 20;
+    rules.apart_bytes = apart_in_shared_memory;
     rules.by_parts = true;
   }
   if (!agreed.shares_memory && parts_.config.segment_bytes == 0) rules.moved_segment_bytes = std::size_t{1} << 20;

@@ -11,8 +11,8 @@ constexpr std::size_t most_in_turn = 16;          // through sockets
 }  // namespace
 
 bool EngineCore::is_flat(const Call& call) {
-  return call.counts.empty() && !call.tensors && !call.device.any() && call.bytes() <= most_flat_bytes &&
-         !is_message(call.collective) && call.step_of == StepOf::none;
+  return call.counts.empty() && !call.device.any() && call.bytes() <= most_flat_bytes && !is_message(call.collective) &&
+         call.step_of == StepOf::none;
 }
 
 std::optional<Status> EngineCore::run_again(const std::shared_ptr<CommunicatorCore>& communicator,
@@ -25,12 +25,14 @@ std::optional<Status> EngineCore::run_again(const std::shared_ptr<CommunicatorCo
     return std::nullopt;
   }
   const auto kept = engine->mapped_.keep(operation.in, operation.out);  // until it returns
+  const auto kept_tensors = engine->memory_of(operation.tensors);
   FlatRun* const flat = engine->may_run_at_once() ? engine->find_flat(*communicator, operation) : nullptr;
   return flat != nullptr ? engine->run_flat(communicator, *flat) : engine->give_drive_back(*communicator);
 }
 
 Status EngineCore::run(const std::shared_ptr<CommunicatorCore>& communicator, Call call, const Operation& operation) {
   const auto kept = mapped_.keep(operation.in, operation.out);
+  const auto kept_tensors = memory_of(operation.tensors);
   if (is_flat(call) && drive_->try_lock()) {
     FlatRun* const flat = may_run_at_once() ? make_flat(*communicator, call, operation) : nullptr;
     if (auto status = flat != nullptr ? run_flat(communicator, *flat) : give_drive_back(*communicator))
@@ -83,7 +85,8 @@ FlatRun* EngineCore::make_flat(CommunicatorCore& communicator, const Call& call,
     if (!found) return nullptr;
     plan = std::move(*found);
   }
-  const Tiling tiling = tiling_of(communicator, *plan, call);
+  Tiling tiling = tiling_of(communicator, *plan, call);
+  if (call.tensors && communicator.size() > 2) tiling.depth = 1;
   if (!FlatRun::may_be(*plan, call, tiling)) return nullptr;
   auto flat = std::make_unique<FlatRun>(std::move(plan), call, operation, tiling, communicator, *transfer_);
   if (!flat->fits(*transfer_, communicator)) return nullptr;

@@ -71,7 +71,10 @@ class Execution {
   /// Calls such a function; one that throws ends the process.
   static void tell(void (*function)(void*), void* context);
   /// What asked for it, if it may be run as a FlatRun. Before anybody else has it.
-  void was_asked_by(const Operation& operation) { operation_ = operation; }
+  void was_asked_by(const Operation& operation) {
+    operation_ = operation;
+    if (call_.tensors) operation_->tensors = *call_.tensors;  // the caller's list is gone by then
+  }
   const std::optional<Operation>& operation() const { return operation_; }
   /// Memory that stays until it is over. Likewise.
   void hold(std::vector<std::shared_ptr<const void>> memory) { held_ = std::move(memory); }

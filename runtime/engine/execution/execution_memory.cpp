@@ -52,7 +52,7 @@ Execution::Start Execution::reserve() {
 // How much the largest tile needs; how many recv_reduce messages of a tile need a slot.
 std::size_t Execution::lay_out() {
   Placement largest;
-  operands_->bind(largest, tiling_, tiling_.cuts ? tiling_.cuts->largest : 0);
+  operands_->bind(largest, tiling_, tiling_.largest());
   area_bytes_ = operands_->lay_out_scratch(largest);
   staging_bytes_ = operands_->lay_out_staging(largest);
   slot_bytes_ = 0;

@@ -20,8 +20,8 @@ std::size_t cut_up(std::size_t count, std::size_t most) { return (count + most -
 
 class Cutter {
  public:
-  Cutter(const Call& call, double message_bytes, const TilingRules& rules)
-      : call_(call), message_bytes_(message_bytes), rules_(rules) {}
+  Cutter(const Call& call, const Plan& plan, double message_bytes, const TilingRules& rules)
+      : call_(call), plan_(plan), message_bytes_(message_bytes), rules_(rules) {}
 
   std::shared_ptr<const Cuts> cut() {
     const std::size_t element = size_of(call_.carried());
@@ -30,7 +30,7 @@ class Cutter {
     cuts_.begins.reserve(tensors.size() + 1);
     std::size_t together = 0;
     for (std::uint32_t i = 0; i < tensors.size(); ++i) {
-      if (!is_packed(call_) && tensors[i].count * element >= rules_.segment_bytes) continue;
+      if (!is_packed(call_) && is_long(tensors[i].count, element)) continue;
       cuts_.short_ones.push_back(i);
       cuts_.begins.push_back(together);
       together += tensors[i].count;
@@ -38,16 +38,19 @@ class Cutter {
     cuts_.begins.push_back(together);
     if (together > 0)
       add(Cuts::together, together,
-          std::max(tile_count(message_bytes_, together, rules_),
+          std::max(tile_count(message_bytes_, together, rules_of(together * element)),
                    cut_up(together * element, most_kept_segments * rules_.segment_bytes)));
     // Others of the list keep the link busy meanwhile: cut only where messages would be too long.
-    const TilingRules whole{rules_.segment_bytes, rules_.smallest_bytes, 1};
+    const auto uncut = [](const TilingRules& rules) {
+      return TilingRules{rules.segment_bytes, rules.smallest_bytes, 1};
+    };
     auto next = cuts_.short_ones.begin();
     for (std::uint32_t i = 0; i < tensors.size(); ++i) {
       if (next != cuts_.short_ones.end() && *next == i) {
         ++next;
       } else {
-        add(i, tensors[i].count, tile_count(message_bytes_, tensors[i].count, whole));
+        add(i, tensors[i].count,
+            tile_count(message_bytes_, tensors[i].count, uncut(rules_of(tensors[i].count * element))));
       }
     }
     if (cuts_.tiles.empty()) cuts_.tiles.emplace_back();
@@ -55,6 +58,16 @@ class Cutter {
   }
 
  private:
+  // Through memory that all ranks share a part of the list is cut as if it were a call of its own.
+  TilingRules rules_of(std::size_t bytes) const {
+    if (rules_.apart_bytes == 0 || call_.given) return rules_;
+    return rules_for(rules_, call_.collective, plan_.algorithm, plan_.size, bytes);
+  }
+  bool is_long(std::size_t count, std::size_t element) const {
+    return count * element >= rules_.segment_bytes ||
+           (rules_.apart_bytes != 0 &&
+            static_cast<double>(count) * message_bytes_ >= static_cast<double>(rules_.apart_bytes));
+  }
   void add(std::uint32_t tensor, std::size_t count, std::size_t tiles) {
     tiles = std::min(tiles, count);
     for (std::uint32_t tile = 0; tile < tiles; ++tile) {
@@ -65,6 +78,7 @@ class Cutter {
   }
 
   const Call& call_;
+  const Plan& plan_;
   const double message_bytes_;
   const TilingRules& rules_;
   Cuts cuts_;
@@ -81,7 +95,8 @@ Tiling choose_tiling(const PreparedPlan& prepared, const Call& call, const Tilin
   const double message = longest_message_bytes(plan.largest_message, size_of(call.carried()));
   Tiling tiling;
   if (call.tensors) {
-    tiling.cuts = Cutter(call, plan.largest_message == 0 ? double(size_of(call.carried())) : message, rules).cut();
+    tiling.cuts =
+        Cutter(call, plan, plan.largest_message == 0 ? double(size_of(call.carried())) : message, rules).cut();
     tiling.tiles = static_cast<std::uint32_t>(tiling.cuts->tiles.size());
     tiling.depth = std::min(tiling.tiles, rules.reducing_depth != 0 ? rules.reducing_depth : rules.depth);
     tiling.eager_bytes = longest_eager(rules, tiling.tiles);

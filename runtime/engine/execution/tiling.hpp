@@ -37,6 +37,8 @@ struct Tiling {
   std::uint32_t parts = 0;                ///< tile t is slice t of each of so many parts of the vector; 0: part t of it
   std::size_t eager_bytes = 0;            ///< longer messages wait for the receiver's grant
   std::shared_ptr<const Cuts> cuts = {};  ///< of tensors only
+
+  std::uint32_t largest() const { return cuts ? cuts->largest : 0; }  ///< tile
 };
 
 /// Are the operands in scratch, where they are packed or converted, instead of in the caller's buffers? Of a grouped

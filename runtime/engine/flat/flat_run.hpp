@@ -10,6 +10,7 @@
 // of tile t - s is run, the first stages first. So what a rank waits for was sent by its peer most of a turn ago, and
 // both directions are in use all the time. Where one tile is under way at a time each turn is one stage of it.
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <memory>
@@ -53,8 +54,8 @@ class FlatRun {
     return operation.count == operation_.count && operation.collective == operation_.collective &&
            operation.type == operation_.type && operation.root == operation_.root &&
            does_the_same(operation.reduction, operation_.reduction) && !operation.by_blocks &&
-           operation.tensors.empty() && operation.wire_type == operation_.wire_type &&
-           operation.timeout == operation_.timeout;
+           operation.wire_type == operation_.wire_type && operation.timeout == operation_.timeout &&
+           has_lengths_of(operation.tensors);
   }
   /// False: there is something wrong with them, or the processor may not touch them.
   bool take_buffers(const Operation& operation, const CommunicatorCore& communicator, DeviceRuntime* devices) {
@@ -109,6 +110,14 @@ class FlatRun {
     bool fast = false;  // it goes or comes by fast messages
     DataHead head;      // then: what it is sent with, or known by
   };
+  bool has_lengths_of(std::span<const Tensor> tensors) const {
+    return call_.tensors ? std::ranges::equal(*call_.tensors, tensors, {}, &Tensor::count, &Tensor::count)
+                         : tensors.empty();
+  }
+  bool has_buffers_of(std::span<const Tensor> tensors) const {
+    const auto same = [](const Tensor& a, const Tensor& b) { return a.in == b.in && a.out == b.out; };
+    return call_.tensors ? std::ranges::equal(*call_.tensors, tensors, same) : tensors.empty();
+  }
   /// One tile is done before the next begins.
   bool one_by_one() const { return tiling_.depth == 1; }
   std::uint32_t turn_of(std::uint32_t tile, std::uint32_t stage) const;
@@ -120,7 +129,8 @@ class FlatRun {
   /// what lay there was copied: for a call that then was not begun, or for one before.
   bool took_these(const Operation& operation, DeviceRuntime* devices) const {
     return taken_ && !call_.owned && operation.in == operation_.in && operation.out == operation_.out &&
-           operation.memory == operation_.memory && (devices == nullptr || !devices->looks_up());
+           operation.memory == operation_.memory && (devices == nullptr || !devices->looks_up()) &&
+           has_buffers_of(operation.tensors);
   }
   bool take_others(const Operation& operation, const CommunicatorCore& communicator, DeviceRuntime* devices);
   void look_up_places(Tile& tile) { tile.places.look_up(steps_, plan_->plan, operands_, tile.placement); }
@@ -161,7 +171,7 @@ class FlatRun {
 
   std::shared_ptr<const PreparedPlan> plan_;
   Call call_;
-  Operation operation_;  // with the buffers that it had last, which may be gone
+  Operation operation_;  // with the buffers that it had last, which may be gone; tensors are in call_
   Operands operands_;    // of call_
   Tiling tiling_;
   FlatSteps steps_;

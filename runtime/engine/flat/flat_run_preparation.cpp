@@ -26,9 +26,10 @@ std::size_t longest_message_of(const PreparedPlan& plan, const Operands& operand
 bool FlatRun::may_be(const PreparedPlan& plan, const Call& call, const Tiling& tiling) {
   Operands operands(plan, call);
   Placement largest;
-  operands.bind(largest, tiling, 0);
+  operands.bind(largest, tiling, tiling.largest());
   if (longest_message_of(plan, operands, largest) > tiling.eager_bytes) return false;
   if (tiling.tiles == 1) return true;
+  if (call.tensors && tiling.depth == 1) return true;  // tile by tile, as so many operations
   if (plan.plan.size != 2 || call.given) return false;
   std::vector<std::uint32_t> sent, received;
   std::uint32_t stage = 0;
@@ -54,11 +55,12 @@ FlatRun::FlatRun(std::shared_ptr<const PreparedPlan> plan, Call call, const Oper
       steps_(*plan_),
       tiles_(one_by_one() ? 1 : std::min(tiling_.tiles, stages())),
       signature_(call_.signature()) {
+  operation_.tensors = {};
   call_.copy_input();  // nothing else is under way
   messages_ = messages_of(communicator, transfer);
   if (reduces(call_.collective) && call_.op != ReduceOp::user) kernel_.emplace(call_.carried(), call_.op);
   Placement& largest = tiles_[0].placement;
-  operands_.bind(largest, tiling_, 0);
+  operands_.bind(largest, tiling_, tiling_.largest());
   scratch_bytes_ = operands_.lay_out_scratch(largest);
 }
 
@@ -86,6 +88,8 @@ std::vector<FlatRun::Message> FlatRun::messages_of(const CommunicatorCore& commu
 
 bool FlatRun::take_others(const Operation& operation, const CommunicatorCore& communicator, DeviceRuntime* devices) {
   looked_up_ = false;
+  if (call_.tensors && !has_buffers_of(operation.tensors))
+    call_.tensors = std::make_shared<const std::vector<Tensor>>(operation.tensors.begin(), operation.tensors.end());
   taken_ = fabring::take_buffers(call_, operation, communicator, devices).ok() && !call_.device.any();
   if (!taken_) return false;
   call_.copy_input();

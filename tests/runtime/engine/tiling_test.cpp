@@ -181,6 +181,20 @@ TEST(Tiling, keeps_messages_below_a_segment_and_cuts_no_finer_than_needed) {
   EXPECT_EQ(choose_tiling(ring, vector_of(640 << 10, 4), longer).tiles, 10u);  // what is reduced is cut as before
 }
 
+TEST(Tiling, packs_only_tensors_whose_messages_would_be_short) {
+  const PreparedPlan plan = prepared(Algorithm::direct_two_shot, 0, {0, 0, 0, 0});  // a message is a quarter
+  Call call = vector_of(0, 4);
+  std::vector<Tensor> list;
+  for (const std::size_t count : {100u, 16384u, 16000u, 65536u, 7u}) list.push_back({nullptr, nullptr, count});
+  for (const Tensor& tensor : list) call.count += tensor.count;
+  call.tensors = std::make_shared<const std::vector<Tensor>>(list);
+  TilingRules rules;
+  const auto packed = [&] { return choose_tiling(plan, call, rules).cuts->short_ones; };
+  EXPECT_EQ(packed(), (std::vector<std::uint32_t>{0, 1, 2, 4})) << "a segment and more lies where it is";
+  rules.apart_bytes = 16 << 10;
+  EXPECT_EQ(packed(), (std::vector<std::uint32_t>{0, 2, 4}));
+}
+
 TEST(Tiling, of_several_tiles_sends_less_unasked) {
   const PreparedPlan ring = prepared(Algorithm::ring, 0, {0, 0, 0, 0});
   TilingRules rules{1 << 16, 1 << 14, 3, 1 << 16};

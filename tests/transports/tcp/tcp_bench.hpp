@@ -64,8 +64,8 @@ struct Bench {
     for (std::size_t i = 0; i < count; ++i) endings.emplace(completions[i].context, completions[i]);
   }
 
-  /// Connects as a rank below the endpoint's, by the first of so many lanes.
-  bool connect(std::uint32_t lanes = 1, Rank as = 0) {
+  /// Connects as a rank below the endpoint's, by this one of so many lanes.
+  bool connect(std::uint32_t lanes = 1, Rank as = 0, std::uint32_t lane = 0) {
     const auto address = net::SocketAddress::parse(endpoint->address().substr(4));
     std::shared_ptr<void> shake;
     const auto guard =
@@ -73,7 +73,7 @@ struct Bench {
           if (!result) return;
           HandshakeOptions hello = hello_of(as, world_size);
           hello.initiator = true;
-          hello.lane = tcp::pack_lane(0, lanes);
+          hello.lane = tcp::pack_lane(lane, lanes);
           shake = handshake(loop, std::move(*result), hello, [&](HandshakeResult r) { stream = std::move(r.stream); });
         });
     char answer = tcp::no_thanks;

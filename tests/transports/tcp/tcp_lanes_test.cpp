@@ -66,6 +66,42 @@ TEST(TcpLane, SaysHowMuchOfALongMessageIsStillToMove) {
   }));
 }
 
+// One of two sockets to a peer stands still in the middle of a message: whatever comes after it goes by the other.
+TEST(TcpTwoLanes, WhatComesBehindALaneThatIsFullGoesByTheOther) {
+  Bench bench(1);
+  std::vector<std::unique_ptr<net::Stream>> streams;
+  for (std::uint32_t lane = 0; lane < 2; ++lane) {
+    ASSERT_TRUE(bench.connect(2, 0, lane));
+    streams.push_back(std::move(bench.stream));
+  }
+  constexpr std::uint64_t stuck = 0, later = 20;
+  const Bytes huge(64u << 20), other(1u << 20), small(short_bytes);  // the first is more than sockets hold
+  bench.endpoint->post_send(0, long_slot, huge, stuck);
+  std::byte first;
+  std::unique_ptr<net::Stream> moving;
+  ASSERT_TRUE(bench.reach([&] {
+    for (const std::size_t lane : {0, 1})
+      if (!moving && streams[lane]->read(&first, 1).bytes == 1) moving = std::move(streams[1 - lane]);
+    return moving != nullptr;
+  }));
+  // The first of these finds a lane idle, the others wait for one.
+  std::size_t bytes = 0;
+  for (std::uint64_t context = stuck + 1; context <= later; ++context) {
+    const Bytes& message = context % 5 == 0 ? small : other;
+    bytes += tcp::header_bytes_of(message.size()) + message.size();
+    ASSERT_EQ(bench.endpoint->post_send(0, static_cast<Slot>(long_slot + context), message, context), Post::accepted);
+  }
+  Bytes read(1u << 20);
+  std::size_t came = 0;
+  EXPECT_TRUE(bench.reach([&] {
+    came += moving->read(read.data(), read.size()).bytes;
+    return came >= bytes && bench.endings.size() == later;
+  })) << came
+      << " of " << bytes << " bytes came, and " << bench.endings.size() << " of " << later << " messages are out";
+  EXPECT_EQ(came, bytes);
+  EXPECT_FALSE(bench.ended(stuck));
+}
+
 INSTANTIATE_TEST_SUITE_P(Peers, TcpManyLanes, testing::Values(20, 70));
 
 }  // namespace

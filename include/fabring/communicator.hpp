@@ -75,10 +75,11 @@ class FABRING_API Work {
 class FABRING_API Prepared {
  public:
   Prepared() = default;
-  /// As Communicator::start. The buffers are Fabring's until the Work is done. A start before that one is done comes
-  /// after it, as every collective does: in place it works on the other's result.
+  /// As Communicator::start: it is queued, however small, and costs a Work; run() is sooner over for who would wait at
+  /// once. The buffers are Fabring's until the Work is done. A start before that one is done comes after it, as
+  /// every collective does: in place it works on the other's result.
   Work start();
-  /// As Communicator::run.
+  /// As Communicator::run: what is small is run by its caller, past the queue.
   Status run();
   /// start(), ordered on this stream instead of the one that it was prepared with.
   Work start_on(void* stream);

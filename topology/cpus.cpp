@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <fstream>
 #include <iterator>
+#include <optional>
 
-#include "topology/control_groups.hpp"
+#include "topology/cpu_quota.hpp"
 
 namespace fabring {
 namespace {
@@ -24,18 +24,6 @@ std::optional<long long> leading_number(std::string_view text) {
   const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc{}) return std::nullopt;
   return value;
-}
-
-std::optional<double> quota_of(const std::filesystem::path& folder, bool v2) {
-  if (v2) {
-    const auto text = read_text(folder / "cpu.max");
-    return text ? parse_cpu_max(*text) : std::nullopt;
-  }
-  const auto quota = read_text(folder / "cpu.cfs_quota_us"), period = read_text(folder / "cpu.cfs_period_us");
-  if (!quota || !period) return std::nullopt;
-  const auto used = leading_number(*quota), each = leading_number(*period);
-  if (!used || !each || *used <= 0 || *each <= 0) return std::nullopt;
-  return static_cast<double>(*used) / static_cast<double>(*each);
 }
 
 }  // namespace
@@ -56,27 +44,10 @@ std::vector<int> affinity_cpus() {
   return {};
 }
 
-std::optional<double> parse_cpu_max(std::string_view text) {
-  const std::size_t blank = text.find(' ');
-  if (blank == std::string_view::npos) return std::nullopt;
-  const auto quota = leading_number(text.substr(0, blank)), period = leading_number(text.substr(blank + 1));
-  if (!quota || !period || *quota <= 0 || *period <= 0) return std::nullopt;
-  return static_cast<double>(*quota) / static_cast<double>(*period);
-}
-
-std::optional<double> cpu_quota(std::string_view cgroup_file, const std::filesystem::path& root) {
-  std::optional<double> least;
-  for (const ControlGroup& group : control_groups(cgroup_file, "cpu"))
-    if (const auto quota = quota_of(root / group.folder, group.v2)) least = std::min(least.value_or(*quota), *quota);
-  return least;
-}
-
 int allowed_cpus() {
-  int cpus = static_cast<int>(affinity_cpus().size());
-  if (const auto groups = read_text("/proc/self/cgroup"))
-    if (const auto quota = cpu_quota(*groups, "/sys/fs/cgroup"))
-      cpus = std::min(cpus, static_cast<int>(std::ceil(*quota)));
-  return std::max(cpus, 1);
+  const int cpus = static_cast<int>(affinity_cpus().size());
+  const auto quota = tightest(own_cpu_quotas());
+  return std::max(quota ? std::min(cpus, static_cast<int>(*quota)) : cpus, 1);
 }
 
 std::vector<int> parse_cpu_list(std::string_view text) {

@@ -1,29 +1,19 @@
 #pragma once
-// How many processors this process may use: its affinity mask, and the quota of its control group (a container limited
-// to two CPUs still sees all of the host's). Waiting strategies depend on it. And what lies around a processor: the
-// cache next to memory, its NUMA node.
+// Which processors this process may use, and what lies around one: the cache next to memory, its NUMA node.
 
 #include <cstddef>
 #include <filesystem>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace fabring {
 
-/// Never less than 1; a quota of 1.5 CPUs counts as 2.
-int allowed_cpus();
-
 /// Numbers of the processors in the affinity mask, ascending.
 std::vector<int> affinity_cpus();
 
-/// cgroup v2 "cpu.max": "200000 100000" is 2.0; "max 100000" and anything else is no limit.
-std::optional<double> parse_cpu_max(std::string_view text);
-
-/// The tightest quota on the way from this process's control group up to the root. `cgroup_file` is the text of
-/// /proc/self/cgroup, `root` where the control groups are mounted. Both v2 (cpu.max) and v1 (cpu.cfs_quota_us).
-std::optional<double> cpu_quota(std::string_view cgroup_file, const std::filesystem::path& root);
+/// How many of them the quotas of its control groups let it keep busy: never less than 1; a quota of 1.5 CPUs is 1.
+int allowed_cpus();
 
 /// "0-3,8" as numbers, ascending and below 65536; empty when malformed. For /sys/devices/system/node/nodeN/cpulist, and
 /// what other ranks say of themselves.

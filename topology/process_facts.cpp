@@ -1,10 +1,11 @@
 #include "topology/process_facts.hpp"
 
 #include <algorithm>
-#include <fstream>
 #include <iterator>
 
+#include "topology/cpu_quota.hpp"
 #include "topology/cpus.hpp"
+#include "topology/host_files.hpp"
 #include "topology/host_identity.hpp"
 
 namespace fabring {
@@ -16,9 +17,8 @@ void add_process_facts(Topology& topology, const std::filesystem::path& root) {
   std::set_intersection(topology.allowed_cpus.begin(), topology.allowed_cpus.end(), affinity.begin(), affinity.end(),
                         std::back_inserter(allowed));
   if (!allowed.empty()) topology.allowed_cpus = std::move(allowed);
-  std::ifstream file(root / "proc/self/cgroup");
-  const std::string groups((std::istreambuf_iterator<char>(file)), {});
-  topology.cpu_quota = cpu_quota(groups, root / "sys/fs/cgroup");
+  const std::string groups = HostFiles(root).text("proc/self/cgroup").value_or("");
+  topology.cpu_quota = tightest(cpu_quotas(groups, root / "sys/fs/cgroup"));
 }
 
 }  // namespace fabring

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "runtime/startup/agreement.hpp"
+#include "runtime/startup/core_share.hpp"
 #include "runtime/startup/data_path.hpp"
 #include "runtime/startup/home_core.hpp"
 #include "runtime/startup/locality.hpp"
@@ -16,17 +17,15 @@
 namespace fabring {
 namespace {
 
-// How this rank waits depends on who else is on its processors.
+// How this rank waits depends on who else is on its processors, and in its control groups.
 void settle_waiting(const std::vector<Identity>& ranks, EngineParts& parts) {
-  const int beside = ranks_beside(ranks, parts.self);
-  const int cores = allowed_cpus();
-  parts.cache_bytes = share_of_cache(last_cache(std::max(::sched_getcpu(), 0)), beside, cores);
-  parts.waiting = WaitPolicy::choose(beside, cores);
-  if (2 * beside <= cores) parts.background_waiting = parts.waiting;
+  const SharedCores processors = shared_processors(ranks, parts.self), least = least_share(ranks, parts.self);
+  parts.cache_bytes = share_of_cache(last_cache(std::max(::sched_getcpu(), 0)), processors.ranks, processors.cores());
+  parts.waiting = WaitPolicy::choose(least.ranks, least.cores());
+  if (2 * least.ranks <= least.cores()) parts.background_waiting = parts.waiting;
   parts.waiting.home = parts.waiting.own_core() ? -1 : home_core(ranks, parts.self);
-  parts.report.push_back(fmt::format("{} rank{} on the {} core{} that this rank may use: {}", beside,
-                                     beside == 1 ? "" : "s", cores, cores == 1 ? "" : "s",
-                                     parts.waiting.spins > 0 ? "spin, then yield, then sleep" : "yield, then sleep") +
+  parts.report.push_back(least.describe() +
+                         (parts.waiting.spins > 0 ? ": spin, then yield, then sleep" : ": yield, then sleep") +
                          (parts.waiting.home < 0 ? "" : fmt::format("; this rank on core {}", parts.waiting.home)));
 }
 

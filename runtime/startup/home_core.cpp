@@ -2,6 +2,7 @@
 
 #include <cstddef>
 
+#include "runtime/startup/core_share.hpp"
 #include "topology/cpus.hpp"
 
 namespace fabring {

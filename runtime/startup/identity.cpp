@@ -6,8 +6,6 @@
 
 #include "runtime/base/wire.hpp"
 #include "runtime/startup/machine_file.hpp"
-#include "topology/cpus.hpp"
-#include "topology/host_identity.hpp"
 
 namespace fabring {
 namespace {
@@ -15,6 +13,7 @@ constexpr std::size_t most_text = 256;
 constexpr std::size_t most_reason = 2048;
 constexpr std::size_t most_list = 8192;  // of rules, or of processors: cut short they would mean something else
 constexpr std::size_t most_transports = 8;
+constexpr std::size_t most_quotas = 8;  // of groups in each other
 }  // namespace
 
 void Identity::cannot_use(const std::string& transport, std::string_view why) {
@@ -34,6 +33,9 @@ std::string Identity::encode() const {
   out.number(static_cast<std::uint8_t>(gpus)).number(lent_bytes).number(static_cast<std::uint8_t>(lends));
   out.text(described_machine, most_machine_bytes).text(provider, most_text).text(wire_type, most_text);
   out.text(wanted_provider, most_text).number(static_cast<std::uint8_t>(apart));
+  out.number(static_cast<std::uint8_t>(std::min(quotas.size(), most_quotas)));
+  for (std::size_t i = 0; i < std::min(quotas.size(), most_quotas); ++i)
+    out.text(quotas[i].group, most_text).number(quotas[i].millicpus);
   return out.take();
 }
 
@@ -69,6 +71,13 @@ Result<Identity> Identity::decode(std::string_view bytes) {
   identity.wire_type = in.text(most_text);
   identity.wanted_provider = in.text(most_text);
   identity.apart = in.number<std::uint8_t>() != 0;
+  const auto quotas = in.number<std::uint8_t>();
+  if (quotas > most_quotas) return Status(ErrorCode::mismatch, "a rank sent an identity that cannot be read");
+  for (int i = 0; i < quotas; ++i) {
+    CpuQuota& quota = identity.quotas.emplace_back();
+    quota.group = in.text(most_text);
+    quota.millicpus = std::max(in.number<std::uint32_t>(), 1u);
+  }
   if (!in.complete())
     return Status(ErrorCode::mismatch, "a rank sent an identity that cannot be read; it runs another build of Fabring");
   return identity;
@@ -97,39 +106,6 @@ Status compare(const std::vector<Identity>& ranks) {
     if (other.depth != first.depth) return differ(rank, "FABRING_DEPTH", other.depth, first.depth);
   }
   return {};
-}
-
-bool share_processors(const Identity& a, const Identity& b) {
-  if (kernel_of(a.fingerprint) != kernel_of(b.fingerprint)) return false;
-  const std::vector<int> ours = parse_cpu_list(a.cpus);  // both ascending; none: not known
-  const std::vector<int> theirs = parse_cpu_list(b.cpus);
-  if (ours.empty() || theirs.empty()) return true;
-  for (auto one = ours.begin(), other = theirs.begin(); one != ours.end() && other != theirs.end();) {
-    if (*one == *other) return true;
-    *one < *other ? ++one : ++other;
-  }
-  return false;
-}
-
-CoreShare cores_of_host(const std::vector<Identity>& ranks) {
-  constexpr std::uint32_t most = 4096;
-  const Identity& first = ranks[0];
-  std::uint32_t beside = 0, inside = 0;
-  for (const Identity& rank : ranks) {
-    if (!share_processors(first, rank)) continue;
-    ++beside;
-    if (rank.fingerprint == first.fingerprint && rank.host_id == first.host_id) ++inside;
-  }
-  const std::uint32_t cores = std::min(first.cores, most);
-  if (cores == 0) return {};
-  const std::uint32_t of_node = cores * inside;  // by as many as there are beside
-  if (of_node >= beside) return {of_node / beside, 100};
-  return {1, beside * 100 / of_node};
-}
-
-int ranks_beside(const std::vector<Identity>& ranks, Rank self) {
-  return static_cast<int>(std::count_if(ranks.begin(), ranks.end(),
-                                        [&](const Identity& rank) { return share_processors(rank, ranks[self]); }));
 }
 
 bool on_one_host(const std::vector<Identity>& ranks) {

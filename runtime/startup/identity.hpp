@@ -9,6 +9,7 @@
 
 #include "fabring/status.hpp"
 #include "fabring/types.hpp"
+#include "topology/cpu_quota.hpp"
 
 namespace fabring {
 
@@ -35,8 +36,9 @@ struct Identity {
   std::string described_machine;    ///< the file that names, as JSON; rank 0's
   std::uint32_t link_megabits = 0;  ///< of the cards that large messages take, together; 0: not known
   std::uint8_t rails = 1;           ///< how many such cards its host has
-  std::uint32_t cores = 0;          ///< that its processes may use
+  std::uint32_t cores = 0;          ///< of its affinity; 0: not known
   std::string cpus;                 ///< its affinity: "0-3,8"
+  std::vector<CpuQuota> quotas;     ///< of its control groups
   bool gpus = false;                ///< its host has a driver of GPUs, and it was built to use them
   /// The longest message that it would lend to ranks of its host, or be lent, in memory of GPUs; 0: none.
   std::uint64_t lent_bytes = 0;
@@ -51,21 +53,6 @@ struct Identity {
 /// Do all ranks fit together? Errors: mismatch, naming rank, host, both values.
 Status compare(const std::vector<Identity>& ranks);
 
-/// May both run on one and the same processor?
-bool share_processors(const Identity& a, const Identity& b);
-
-/// Ranks of this one's machine, in other containers too, that may run on a processor that it may run on, itself among
-/// them.
-int ranks_beside(const std::vector<Identity>& ranks, Rank self);
-
 bool on_one_host(const std::vector<Identity>& ranks);
-
-/// The processors that rank 0 may use, less the share of ranks of its machine on other nodes, as in other containers.
-struct CoreShare {
-  std::uint32_t cores = 0;  ///< whole ones, 1 at least; 0: not known
-  /// How long work takes to what it takes on a core of one's own: 400 where a node has a quarter of a core.
-  std::uint32_t work_percent = 100;
-};
-CoreShare cores_of_host(const std::vector<Identity>& ranks);
 
 }  // namespace fabring

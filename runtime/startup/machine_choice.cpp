@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "runtime/startup/core_share.hpp"
 #include "runtime/startup/machine_file.hpp"
 
 namespace fabring {
@@ -130,7 +131,7 @@ Result<MachineChoice> choose_machine(const std::vector<Identity>& ranks, Reach r
                          : one_host         ? on_host(ranks, reach)
                          : over_known_cards ? over_cards(ranks, reach, *path.cards)
                                             : over_sockets(ranks, reach);
-  const CoreShare share = cores_of_host(ranks);
+  const CoreShare share = cores_of_node(ranks);
   choice.machine.cores = share.cores;
   choice.machine = slowed_down(std::move(choice.machine), share.work_percent);
   if (share.work_percent > 100)

@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "fabring/version.hpp"
 #include "runtime/startup/agreed_lengths.hpp"
 #include "topology/cpus.hpp"
@@ -25,8 +27,10 @@ Identity own_identity(const Config& config, const OwnGpus& gpus) {
   own.reproducible = config.reproducible;
   own.wire_type = config.wire_type ? name(*config.wire_type) : "off";
   own.machine = config.machine;
-  own.cores = static_cast<std::uint32_t>(allowed_cpus());
-  own.cpus = show_cpu_list(affinity_cpus());
+  const std::vector<int> cpus = affinity_cpus();
+  own.cores = static_cast<std::uint32_t>(std::max<std::size_t>(cpus.size(), 1));
+  own.cpus = show_cpu_list(cpus);
+  own.quotas = own_cpu_quotas();
   own.gpus = gpus.of_host;
   const GpuUse use = gpus.begun ? GpuUse::begun : gpus.of_host ? GpuUse::possible : GpuUse::none;
   own.lent_bytes = longest_lent(config, use);

@@ -6,6 +6,7 @@
 
 #include "runtime/startup/agreed_lengths.hpp"
 #include "runtime/startup/common_network.hpp"
+#include "runtime/startup/core_share.hpp"
 #include "runtime/startup/home_core.hpp"
 #include "runtime/startup/machine_choice.hpp"
 #include "tests/fuzz/round_trip.hpp"
@@ -39,8 +40,11 @@ void run(std::string_view input) {
   if (!read) return require(read.error().code() == ErrorCode::mismatch, "what is refused is a mismatch");
   for (const std::vector<Identity>& ranks : {std::vector{honest(), *read}, std::vector{*read, honest()}}) {
     (void)compare(ranks);
-    const int beside = ranks_beside(ranks, 1);
+    const int beside = shared_processors(ranks, 1).ranks;
     require(beside == 1 || beside == 2, "a rank is beside itself and perhaps the other");
+    const SharedCores least = least_share(ranks, 1);
+    require(least.ranks == 1 || least.ranks == 2, "of a quota too");
+    (void)least.describe();
     const int home = home_core(ranks, 1);
     const std::vector<int> allowed = parse_cpu_list(ranks[1].cpus);
     require(home == -1 || std::ranges::find(allowed, home) != allowed.end(), "a rank waits where it may run");
@@ -70,6 +74,7 @@ Seeds seeds() {
   cards.lent_bytes = 8 << 20;
   cards.lends = true;
   cards.unusable = "fabric: libfabric is not there";
+  cards.quotas = {{"29.4711", 1500}, {"29.1", 6000}};
   return {honest().encode(), described.encode(), cards.encode()};
 }
 

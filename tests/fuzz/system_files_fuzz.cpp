@@ -3,6 +3,7 @@
 
 #include "tests/fuzz/targets.hpp"
 #include "topology/card_facts.hpp"
+#include "topology/cpu_quota.hpp"
 #include "topology/cpus.hpp"
 #include "topology/pci.hpp"
 
@@ -13,7 +14,7 @@ void run(std::string_view input) {
   require(cpus.size() <= std::size_t{1} << 20, "a list is not longer than there are processors anywhere");
   if (cpus.size() < 10'000) require(parse_cpu_list(show_cpu_list(cpus)) == cpus, "a list stays what it is");
   if (const auto cpu_max = parse_cpu_max(input)) require(*cpu_max > 0, "a quota is more than nothing");
-  (void)cpu_quota(input, "/nonexistent");
+  (void)cpu_quotas(input, "/nonexistent");
   if (const auto address = parse_pci_address(input)) {
     const auto again = parse_pci_address(text(*address));
     require(again && *again == *address, "a place stays what it is");

@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "topology/control_groups.hpp"
+#include "topology/cpu_quota.hpp"
 #include "topology/host_identity.hpp"
 
 namespace fabring {
@@ -83,29 +84,45 @@ class Quota : public testing::Test {
     std::filesystem::create_directories((root_ / file).parent_path());
     std::ofstream(root_ / file) << text;
   }
+  std::optional<double> least(const std::string& groups) const { return tightest(cpu_quotas(groups, root_)); }
   std::filesystem::path root_;
 };
+
+TEST_F(Quota, OfEachGroupOnTheWayUpIsNamedAlikeByWhateverPath) {
+  write("a/b/cpu.max", "150000 100000");
+  write("a/cpu.max", "max 100000");
+  write("cpu.max", "800000 100000");
+  write("c/cpu.max", "150000 100000");
+  const auto seen = cpu_quotas("0::/a/b\n", root_);
+  ASSERT_EQ(seen.size(), 2u);
+  EXPECT_EQ(seen[0].millicpus, 1500u);
+  EXPECT_EQ(seen[1].millicpus, 8000u);
+  EXPECT_THAT(cpu_quotas("0::/\n", root_ / "a/b"), ElementsAre(seen[0])) << "from inside its container";
+  EXPECT_THAT(cpu_quotas("0::/host/path/of/another\n", root_ / "c"), ElementsAre(testing::Ne(seen[0])));
+  write("c/cpu.max", "1 1000000");
+  EXPECT_EQ(cpu_quotas("0::/c\n", root_)[0].millicpus, 1u);
+}
 
 TEST_F(Quota, OfTheTightestGroupOnTheWayUpCounts) {
   write("a/b/cpu.max", "max 100000");
   write("a/cpu.max", "300000 100000");
   write("cpu.max", "800000 100000");
-  EXPECT_EQ(cpu_quota("0::/a/b\n", root_), 3.0);
-  EXPECT_EQ(cpu_quota("0::/\n", root_), 8.0);
+  EXPECT_EQ(least("0::/a/b\n"), 3.0);
+  EXPECT_EQ(least("0::/\n"), 8.0);
 }
 
 TEST_F(Quota, OfAContainerIsAtTheRootOfItsMount) {
   write("cpu.max", "200000 100000");
-  EXPECT_EQ(cpu_quota("0::/host/path/that/is/not/here\n", root_), 2.0);
-  EXPECT_EQ(cpu_quota("0::/../../outside\n", root_), 2.0);
+  EXPECT_EQ(least("0::/host/path/that/is/not/here\n"), 2.0);
+  EXPECT_EQ(least("0::/../../outside\n"), 2.0);
 }
 
 TEST_F(Quota, OfVersionOneIsRead) {
   write("cpu/x/cpu.cfs_quota_us", "50000\n");
   write("cpu/x/cpu.cfs_period_us", "100000\n");
-  EXPECT_EQ(cpu_quota("5:memory:/x\n3:cpu,cpuacct:/x\n", root_), 0.5);
+  EXPECT_EQ(least("5:memory:/x\n3:cpu,cpuacct:/x\n"), 0.5);
   write("cpu/x/cpu.cfs_quota_us", "-1\n");
-  EXPECT_FALSE(cpu_quota("3:cpu,cpuacct:/x\n", root_));
+  EXPECT_FALSE(least("3:cpu,cpuacct:/x\n"));
 }
 
 TEST(ControlGroups, AreTheOwnAndThoseAroundIt) {
@@ -124,9 +141,9 @@ TEST(ControlGroups, AreTheOwnAndThoseAroundIt) {
 }
 
 TEST_F(Quota, IsAbsentWhenNothingLimits) {
-  EXPECT_FALSE(cpu_quota("0::/\n", root_));
-  EXPECT_FALSE(cpu_quota("", root_));
-  EXPECT_FALSE(cpu_quota("garbage\n:\n", root_));
+  EXPECT_FALSE(least("0::/\n"));
+  EXPECT_FALSE(least(""));
+  EXPECT_FALSE(least("garbage\n:\n"));
 }
 
 TEST(Cpus, ThisProcessMayUseSome) {

@@ -1,4 +1,4 @@
-// What ranks tell each other of themselves, whether they fit together, and who shares processors.
+// What ranks tell each other of themselves, and whether they fit together.
 
 #include "runtime/startup/identity.hpp"
 
@@ -55,25 +55,6 @@ TEST(Identities, fit_together_unless_they_differ_in_a_setting_that_must_be_alike
   }
 }
 
-/// Ranks of one kernel, in these network namespaces.
-std::vector<Identity> in_containers(const std::vector<std::string>& namespaces) {
-  std::vector<Identity> ranks(namespaces.size());
-  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
-    ranks[rank].fingerprint = "boot/net:" + namespaces[rank];
-  }
-  return ranks;
-}
-
-TEST(RanksBeside, are_those_of_other_containers_of_the_machine_too) {
-  std::vector<Identity> ranks = in_containers({"a", "a", "b", "b"});
-  EXPECT_EQ(ranks_beside(ranks, 0), 4);
-  ranks[3].fingerprint = "another boot/net:b";
-  EXPECT_EQ(ranks_beside(ranks, 0), 3);
-  EXPECT_EQ(ranks_beside(ranks, 3), 1);
-  for (std::size_t rank = 0; rank < 4; ++rank) ranks[rank].cpus = rank < 2 ? "0-3" : "4-7";
-  EXPECT_EQ(ranks_beside(ranks, 0), 2) << "containers with processors of their own";
-}
-
 TEST(Identity, tells_long_lists_whole) {
   Identity one;
   for (int cpu = 0; cpu < 512; cpu += 2) one.cpus += (cpu == 0 ? "" : ",") + std::to_string(cpu);
@@ -82,6 +63,22 @@ TEST(Identity, tells_long_lists_whole) {
   ASSERT_TRUE(read);
   EXPECT_EQ(read->cpus, one.cpus);
   EXPECT_EQ(read->algorithm, one.algorithm);
+}
+
+TEST(Identity, tells_the_quotas_of_its_control_groups_and_no_more_than_fit) {
+  Identity one;
+  one.quotas = {{"29.4711", 1500}, {"29.1", 6000}};
+  EXPECT_EQ(Identity::decode(one.encode())->quotas, one.quotas);
+  for (std::uint32_t group = 0; group < 100; ++group) one.quotas.push_back({std::string(1000, 'x'), group});
+  const auto read = Identity::decode(one.encode());
+  ASSERT_TRUE(read) << read.error().to_string();
+  EXPECT_LE(read->quotas.size(), 8u);
+  EXPECT_EQ(read->quotas[0].group, "29.4711");
+  for (const CpuQuota& quota : read->quotas) EXPECT_GE(quota.millicpus, 1u);
+  const std::string none = Identity().encode();
+  std::string many = none.substr(0, none.size() - 1) + '\xff';
+  many.append(std::size_t{255} * 8, '\0');
+  EXPECT_FALSE(Identity::decode(many)) << "more than a rank ever sends";
 }
 
 TEST(Identity, tells_its_provider) {

@@ -56,7 +56,8 @@ constexpr Setting rows[] = {
     {"FABRING_TRANSPORT", "list", "", "auto,shm,fabric,tcp,inproc", "",
      "What data may travel on. shm: memory that the ranks of one host share. "
      "Of the networks, the first that works on every rank: fabric (libfabric), tcp (sockets). auto: shm,fabric,tcp. "
-     "Without shm the ranks of one host use the network as well. "
+     "Without shm the ranks of one host use the network as well; auto takes tcp first there where the system's "
+     "congestion control is bbr. "
      "inproc: ranks that are threads of one process, for tests.",
      read_word_list<&Config::transport>, show_text<&Config::transport>, alike},
     {"FABRING_PROVIDER", "text", "", "", "",

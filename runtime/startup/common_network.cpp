@@ -68,7 +68,9 @@ Status no_common_network(const std::vector<Identity>& ranks) {
 }  // namespace
 
 Result<std::string> common_network(const std::vector<Identity>& ranks) {
-  for (const std::string& candidate : ranks[0].usable) {
+  std::vector<std::string> candidates = ranks[0].usable;
+  if (sockets_are_faster(ranks)) std::ranges::stable_partition(candidates, [](const auto& n) { return n != "fabric"; });
+  for (const std::string& candidate : candidates) {
     if (candidate == "fabric" && !one_provider(ranks)) continue;
     if (candidate == "shm" || (candidate == "inproc" && !in_one_process(ranks))) continue;
     const bool all = std::all_of(ranks.begin(), ranks.end(), [&](const Identity& rank) {

@@ -33,6 +33,7 @@ std::string Identity::encode() const {
   out.number(static_cast<std::uint8_t>(gpus)).number(lent_bytes).number(static_cast<std::uint8_t>(lends));
   out.text(described_machine, most_machine_bytes).text(provider, most_text).text(wire_type, most_text);
   out.text(wanted_provider, most_text).number(static_cast<std::uint8_t>(apart));
+  out.number(static_cast<std::uint8_t>(paced_loopback));
   out.number(static_cast<std::uint8_t>(std::min(quotas.size(), most_quotas)));
   for (std::size_t i = 0; i < std::min(quotas.size(), most_quotas); ++i)
     out.text(quotas[i].group, most_text).number(quotas[i].millicpus);
@@ -71,6 +72,7 @@ Result<Identity> Identity::decode(std::string_view bytes) {
   identity.wire_type = in.text(most_text);
   identity.wanted_provider = in.text(most_text);
   identity.apart = in.number<std::uint8_t>() != 0;
+  identity.paced_loopback = in.number<std::uint8_t>() != 0;
   const auto quotas = in.number<std::uint8_t>();
   if (quotas > most_quotas) return Status(ErrorCode::mismatch, "a rank sent an identity that cannot be read");
   for (int i = 0; i < quotas; ++i) {

@@ -25,7 +25,10 @@ struct Identity {
   std::string unusable;             ///< why others cannot, for people
   std::string provider;             ///< of libfabric, where `usable` has it: "efa", "tcp" (native), another's name
   std::string wanted_provider;      ///< FABRING_PROVIDER; may differ
-  bool networks_probed = false;     ///< `usable` tells of networks too, not only of shared memory
+  /// Its system's congestion control paces what ranks of a host send each other by sockets, and the tcp transport has
+  /// another for that, which libfabric's providers cannot have.
+  bool paced_loopback = false;
+  bool networks_probed = false;  ///< `usable` tells of networks too, not only of shared memory
   std::string algorithm;
   std::uint64_t segment_bytes = 0;
   std::uint32_t depth = 0;

@@ -68,6 +68,12 @@ bool one_provider(const std::vector<Identity>& ranks) {
   return true;
 }
 
+bool sockets_are_faster(const std::vector<Identity>& ranks) {
+  const Identity& first = ranks[0];
+  return first.paced_loopback && first.provider == "tcp" && one_provider(ranks) && on_one_host(ranks) &&
+         UsableTransports::leaves_the_order(first.transports) && first_with_a_wish(ranks) == nullptr;
+}
+
 bool is_a_loss(const std::vector<Identity>& ranks) {
   return some_have_efa(ranks) || first_with_a_wish(ranks) != nullptr;
 }
@@ -103,6 +109,10 @@ std::string different_providers(const std::vector<Identity>& ranks) {
 
 std::string why_not_fabric(const std::vector<Identity>& ranks, const std::string& network) {
   if (!asked_for_before(ranks, network)) return {};
+  if (network == "tcp" && sockets_are_faster(ranks))
+    return "tcp before fabric: all ranks are on one host, whose congestion control (net.ipv4.tcp_congestion_control) "
+           "paces what they send by a timer; sockets of our own have another, libfabric's cannot "
+           "(FABRING_TRANSPORT=fabric takes them all the same)";
   const std::string different = different_providers(ranks);
   const Identity* asking = first_with_a_wish(ranks);
   if (different.empty()) return asking == nullptr ? "" : wish_of_none(ranks, *asking, network);

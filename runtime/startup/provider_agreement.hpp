@@ -17,6 +17,10 @@ bool one_provider(const std::vector<Identity>& ranks);
 /// alike on all.
 std::string different_providers(const std::vector<Identity>& ranks);
 
+/// Are all ranks on one host, libfabric would go by TCP that the system's congestion control paces, and nobody asked
+/// for it by name? Sockets of our own have another.
+bool sockets_are_faster(const std::vector<Identity>& ranks);
+
 /// Why `network` was taken though libfabric was asked for before it, and what to do. Empty: it was not; or no rank has
 /// libfabric, and none asked for a provider by name.
 std::string why_not_fabric(const std::vector<Identity>& ranks, const std::string& network);

@@ -8,6 +8,7 @@
 #include "transports/fabric/fabric_transport.hpp"
 #include "transports/inproc/inproc_transport.hpp"
 #include "transports/shm/shm_transport.hpp"
+#include "transports/tcp/congestion.hpp"
 #include "transports/tcp/tcp_transport.hpp"
 
 namespace fabring {
@@ -44,10 +45,14 @@ Status UsableTransports::check(const std::string& wanted) {
   return {};
 }
 
+bool UsableTransports::leaves_the_order(const std::string& wanted) {
+  const std::vector<std::string> names = split_list(wanted);
+  return names.empty() || std::find(names.begin(), names.end(), "auto") != names.end();
+}
+
 std::vector<std::string> UsableTransports::asked_for(const std::string& wanted) {
-  std::vector<std::string> names = split_list(wanted);
-  if (names.empty() || std::find(names.begin(), names.end(), "auto") != names.end()) names = {"shm", "fabric", "tcp"};
-  return names;
+  if (leaves_the_order(wanted)) return {"shm", "fabric", "tcp"};
+  return split_list(wanted);
 }
 
 UsableTransports::UsableTransports(const std::string& wanted) {
@@ -80,6 +85,7 @@ Status UsableTransports::probe_networks(const EndpointOptions& options, Identity
   if (std::exchange(identity.networks_probed, true)) return {};
   if (!networks_.empty() && networks_.front() == "tcp") FABRING_TRY(check_congestion_control(options.config));
   for (const std::string& name : networks_) probe(name, options, identity);
+  identity.paced_loopback = tcp::spares_pacing(options.config.congestion_control);
   return {};
 }
 

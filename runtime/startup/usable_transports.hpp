@@ -21,6 +21,8 @@ class UsableTransports {
   /// Errors: invalid_argument for a transport that does not exist.
   static Status check(const std::string& wanted);
 
+  /// Does FABRING_TRANSPORT leave the order to us?
+  static bool leaves_the_order(const std::string& wanted);
   /// What FABRING_TRANSPORT asks for, in the order of preference; of auto what it stands for.
   static std::vector<std::string> asked_for(const std::string& wanted);
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "runtime/base/check.hpp"
+#include "runtime/base/net/net.hpp"
 #include "transports/fabric/error_text.hpp"
 #include "transports/fabric/job_key.hpp"
 #include "transports/fabric/wire.hpp"
@@ -396,7 +397,9 @@ EndpointCounters FabricEndpoint::counters() const {
 }
 
 std::string FabricEndpoint::describe() const {
+  const std::string control = goes_over_tcp(domain_->info()) ? net::system_congestion_control() : "";
   return "fabric " + domain_->readable(name_) + ", " + domain_->reason() +
+         (control.empty() ? "" : ", " + control + " as the system has it") +
          (dedicated() ? ", one endpoint per peer" : ", one endpoint for all peers") +
          (domain_->can_block()      ? ""
           : domain_->may_be_woken() ? ", no wait object: polls with naps"

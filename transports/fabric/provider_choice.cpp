@@ -280,6 +280,11 @@ LinkFacts link_facts_of(const fi_info& info) {
   return facts;
 }
 
+bool goes_over_tcp(const fi_info& info) {
+  const std::string_view provider = provider_of(info), core = provider.substr(0, provider.find(';'));
+  return core == "tcp" || core == "net" || core == "sockets";
+}
+
 std::vector<std::string> efa_devices(const std::string& wanted) {
   if (wanted != "auto" && wanted != "efa") return {};
   return efa_cards(ask("efa", nullptr, false).list.get());

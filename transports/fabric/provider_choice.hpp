@@ -65,6 +65,9 @@ std::string efa_rdma_note(const fi_info& info, std::uint32_t api, const char* se
 /// What an offer says of its card.
 LinkFacts link_facts_of(const fi_info& info);
 
+/// Do its bytes go by sockets of TCP? They have the congestion control of the system: libfabric offers no choice.
+bool goes_over_tcp(const fi_info& info);
+
 /// The provider names that fi_getinfo knows here, each once; with their versions ("tcp 1.22.0") if wanted.
 std::vector<std::string> provider_names(bool with_versions = false);
 

@@ -111,5 +111,49 @@ TEST(CommonNetwork, says_that_a_provider_asked_for_by_name_is_on_no_rank) {
   EXPECT_EQ(why_not_fabric(ranks, "tcp"), "") << "sockets were asked for";
 }
 
+// Four ranks of one host, on whose loopback the system's congestion control paces.
+std::vector<Identity> on_a_paced_loopback() {
+  std::vector<Identity> ranks(4);
+  for (Identity& rank : ranks) {
+    rank.fingerprint = "boot/net:a";
+    rank.transports = "auto";
+    rank.usable = {"fabric", "tcp"};
+    rank.provider = "tcp";
+    rank.paced_loopback = true;
+  }
+  return ranks;
+}
+
+TEST(CommonNetwork, is_sockets_of_our_own_where_libfabrics_are_paced_on_one_host) {
+  const auto paced = on_a_paced_loopback();
+  EXPECT_EQ(*common_network(paced), "tcp");
+  EXPECT_NE(why_not_fabric(paced, "tcp").find("congestion control"), std::string::npos);
+  EXPECT_FALSE(is_a_loss(paced)) << "nobody has to be warned";
+  const auto taken = [](const char* what, auto change, const char* network = "fabric") {
+    auto ranks = on_a_paced_loopback();
+    change(ranks);
+    for (Identity& rank : ranks) rank = *Identity::decode(rank.encode());
+    EXPECT_EQ(*common_network(ranks), network) << what;
+    EXPECT_EQ(why_not_fabric(ranks, network).find("congestion control"), std::string::npos) << what;
+  };
+  taken("another congestion control", [](auto& ranks) { ranks[0].paced_loopback = false; });
+  taken("several hosts", [](auto& ranks) { ranks[3].fingerprint = "boot/net:b"; });
+  taken("hosts that look alike", [](auto& ranks) { ranks[3].apart = true; });
+  taken("a provider asked for by name", [](auto& ranks) { ranks[2].wanted_provider = "tcp"; });
+  taken("another provider", [](auto& ranks) {
+    for (Identity& rank : ranks) rank.provider = "verbs";
+  });
+  taken("an order that was asked for", [](auto& ranks) {
+    for (Identity& rank : ranks) rank.transports = "shm,fabric,tcp";
+  });
+  taken("a rank without sockets", [](auto& ranks) { ranks[1].usable = {"fabric"}; });
+  taken(
+      "sockets asked for first",
+      [](auto& ranks) {
+        for (Identity& rank : ranks) rank.transports = "tcp,fabric", rank.usable = {"tcp", "fabric"};
+      },
+      "tcp");
+}
+
 }  // namespace
 }  // namespace fabring

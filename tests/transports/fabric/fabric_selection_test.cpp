@@ -10,6 +10,7 @@
 #include <cstring>
 #include <map>
 
+#include "runtime/base/net/net.hpp"
 #include "runtime/transfer/wire.hpp"
 #include "tests/transports/fabric/fabric_world.hpp"
 #include "transports/fabric/provider_choice.hpp"
@@ -154,6 +155,9 @@ TEST(FabricSelection, AnEndpointSaysWhoseItIs) {
   const LinkFacts facts = endpoint->link_facts();
   EXPECT_FALSE(facts.provider.empty());
   EXPECT_TRUE(contains(endpoint->describe(), facts.provider)) << endpoint->describe();
+  if (const std::string control = net::system_congestion_control(); !control.empty()) {
+    EXPECT_TRUE(contains(endpoint->describe(), ", " + control + " as the system has it")) << endpoint->describe();
+  }
   EXPECT_EQ(facts.bits_per_second, 0u) << "libfabric has no card for sockets";
 }
 

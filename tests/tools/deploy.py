@@ -47,11 +47,19 @@ def settings():
     return {row["name"] for row in json.loads(subprocess.run([fabring, "settings", "--json"], env=outside, capture_output=True, check=True).stdout)}
 
 
+def runs_an_image_that_was_built_here(file, container):
+    """With no tag, or `latest`, the nodes would ask a registry for it though they have it."""
+    built = re.findall(r"^#   docker build .*-t (\S+)", (deploy / "kubernetes" / file).read_text(), re.M)
+    assert built == [container["image"]] and re.fullmatch(r"[a-z-]+:(?!latest$)\w+", container["image"]), (file, built)
+    assert container["imagePullPolicy"] == "IfNotPresent", file
+
+
 def the_indexed_job_is_a_job(folder):
     service, policy, job = documents_of("indexed-job.yaml")
     spec, name = job["spec"], job["metadata"]["name"]
     pod = spec["template"]["spec"]
     container = pod["containers"][0]
+    runs_an_image_that_was_built_here("indexed-job.yaml", container)
     given = {one["name"]: one["value"] for one in container["env"]}
     ranks = int(given["FABRING_WORLD_SIZE"])
     assert spec["completionMode"] == "Indexed" and spec["completions"] == spec["parallelism"] == ranks
@@ -73,6 +81,7 @@ def the_pytorch_job_names_what_is_in_the_image(_):
     for replica in job["spec"]["pytorchReplicaSpecs"].values():
         container, = replica["template"]["spec"]["containers"]
         assert container["name"] == "pytorch"
+        runs_an_image_that_was_built_here("pytorchjob.yaml", container)
         assert (root / os.path.relpath(container["command"][1], "/opt/fabring")).exists(), container["command"]
     assert job["spec"]["pytorchReplicaSpecs"]["Master"]["replicas"] == 1
 

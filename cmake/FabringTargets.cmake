@@ -33,7 +33,8 @@ if(FABRING_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_C_COMPILER_LAUNCHER ${FABRING_CCACHE})
 endif()
 
-# A package that is AUTO, ON or OFF: sets VAR_FOUND; ON and missing is an error that names the Debian package.
+# A package that is AUTO, ON or OFF: sets PREFIX_FOUND and PREFIX_LINK_LIBRARIES; ON and missing is an error that names the
+# Debian package.
 function(fabring_optional_pkg option prefix module debian)
   set(${prefix}_FOUND FALSE PARENT_SCOPE)
   if(${option} STREQUAL OFF)
@@ -41,6 +42,7 @@ function(fabring_optional_pkg option prefix module debian)
   endif()
   pkg_check_modules(${prefix} IMPORTED_TARGET ${module})
   set(${prefix}_FOUND ${${prefix}_FOUND} PARENT_SCOPE)
+  set(${prefix}_LINK_LIBRARIES ${${prefix}_LINK_LIBRARIES} PARENT_SCOPE)
   if(NOT ${prefix}_FOUND AND ${option} STREQUAL ON)
     message(FATAL_ERROR "${option}=ON but ${module} was not found; install the package ${debian}")
   endif()

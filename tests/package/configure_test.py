@@ -37,6 +37,23 @@ def configure(version, with_torch):
     return said, (tree / "build.ninja").read_text()
 
 
+def refuse(words, *options):
+    shutil.rmtree(work / "refused", ignore_errors=True)
+    refused = subprocess.run(["cmake", "-S", root, "-B", work / "refused", "-G", "Ninja", *options],
+                             env=environment, timeout=500, text=True, capture_output=True)
+    said = re.sub(r"\s+", " ", refused.stderr)  # CMake wraps its errors
+    assert refused.returncode != 0 and all(word in said for word in words), refused.stderr
+
+
+def move(package, name, file):
+    """To the folder `away`, where its library is a link to this file, of its own folder or another."""
+    described, libdir = (Path(subprocess.check_output(["pkg-config", f"--variable={folder}", package], text=True).strip())
+                         for folder in ("pcfiledir", "libdir"))
+    (away / name).unlink(missing_ok=True)
+    (away / name).symlink_to(libdir / file)
+    (away / f"{package}.pc").write_text(re.sub("^libdir=.*", f"libdir={away}", (described / f"{package}.pc").read_text(), flags=re.M))
+
+
 def backends_flags(rules):
     """Of all its sources, as Ninja compares them."""
     found = re.findall(r"^build bindings/torch/CMakeFiles/fabring_torch\.dir/.*\n((?:  .*\n)+)", rules, re.M)
@@ -48,19 +65,21 @@ torch.mkdir(parents=True)
 (torch / "__init__.py").write_text("from .version import __version__\nfrom types import SimpleNamespace\n"
                                    "_C = SimpleNamespace(_GLIBCXX_USE_CXX11_ABI=True)\n"
                                    "distributed = SimpleNamespace(is_available=lambda: True)\n")
-libdir = Path(run("pkg-config", "--variable=libdir", "hwloc").strip())
-(away / "libhwloc.so").symlink_to(libdir / "libhwloc.so")
-described = Path(run("pkg-config", "--variable=pcfiledir", "hwloc").strip()) / "hwloc.pc"
-(away / "hwloc.pc").write_text(re.sub("^libdir=.*", f"libdir={away}", described.read_text(), flags=re.M))
-
-refused = subprocess.run(["cmake", "-S", root, "-B", work / "refused", "-G", "Ninja", "-DFABRING_WITH_PYTHON=OFF", "-DFABRING_WITH_TORCH=1"],
-                         env=environment, timeout=500, text=True, capture_output=True)
-assert refused.returncode != 0 and "FABRING_WITH_TORCH=ON" in refused.stderr and "FABRING_WITH_PYTHON=OFF" in refused.stderr, refused.stderr
+move("hwloc", "libhwloc.so", "libhwloc.so")
+refuse(["FABRING_WITH_TORCH=ON", "FABRING_WITH_PYTHON=OFF"], "-DFABRING_WITH_PYTHON=OFF", "-DFABRING_WITH_TORCH=1")
+has_fabric = subprocess.run(["pkg-config", "--exists", "libfabric"]).returncode == 0
+if has_fabric:
+    move("libfabric", "libfabric.so", away / "libhwloc.so")
+    refuse(["no version of fi_getinfo", f"{away}/libfabric.so"], "-DFABRING_WITH_PYTHON=OFF")
+    move("libfabric", "libfabric.so", "libfabric.so")
 
 said, rules = configure("2.12.0", "0")
 assert not backends_flags(rules) and "FABRING_WITH_TORCH=OFF" in said, said
 run("cmake", f"-DCMAKE_INSTALL_PREFIX={work}/installed", "-DCMAKE_INSTALL_COMPONENT=python", "-P", tree / "bindings/torch/cmake_install.cmake")
 assert "NOT_BUILT" in (work / "installed/fabring/torch/__init__.py").read_text()
+if has_fabric:
+    assert rf'FABRING_LIBFABRIC_FILE=\"{away}/libfabric.so.1\"' in rules
+    assert re.search(r'FABRING_VERSION_OF_fi_getinfo=\\"FABRIC_[0-9.]+\\"', rules)
 kept = re.findall(r'NEW_RPATH "(.*)"', (tree / "cmake/package/cmake_install.cmake").read_text())
 assert kept and all(str(away) in folders.split(":") for folders in kept), kept
 

@@ -7,6 +7,7 @@
 #include <future>
 #include <map>
 #include <string>
+#include <utility>
 
 #include "runtime/base/check.hpp"
 #include "runtime/base/named_thread.hpp"
@@ -31,56 +32,36 @@ class SignalHandlers {
   std::map<int, struct sigaction> before_;
 };
 
-struct Loaded {
-  Libfabric calls;
-  std::string error;  // none: it is
-};
+Status unusable(const std::string& why) {
+  return {ErrorCode::unavailable, "libfabric cannot be loaded: " + why + " or name its folder in LD_LIBRARY_PATH"};
+}
 
 // The versions are those that a linker would have bound to: with them, structs are as the headers have them.
 template <class Function>
-bool find(void* library, const char* name, const char* version, Function& function, std::string& error) {
-  void* const found = *version != '\0' ? ::dlvsym(library, name, version) : ::dlsym(library, name);
-  if (found == nullptr) error = ::dlerror();
-  function = reinterpret_cast<Function>(found);
-  return found != nullptr;
-}
-
-bool load_from(const char* file, Loaded& loaded) {
-  void* const library = ::dlopen(file, RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) {
-    loaded.error = ::dlerror();
-    return false;
-  }
-  Libfabric& calls = loaded.calls;
-  return find(library, "fi_getinfo", FABRING_VERSION_OF_fi_getinfo, calls.getinfo, loaded.error) &&
-         find(library, "fi_dupinfo", FABRING_VERSION_OF_fi_dupinfo, calls.dupinfo, loaded.error) &&
-         find(library, "fi_freeinfo", FABRING_VERSION_OF_fi_freeinfo, calls.freeinfo, loaded.error) &&
-         find(library, "fi_fabric", FABRING_VERSION_OF_fi_fabric, calls.fabric, loaded.error) &&
-         find(library, "fi_strerror", FABRING_VERSION_OF_fi_strerror, calls.strerror, loaded.error) &&
-         find(library, "fi_version", FABRING_VERSION_OF_fi_version, calls.version, loaded.error);
+Status find(void* library, const char* name, const char* version, Function& function) {
+  function = reinterpret_cast<Function>(::dlvsym(library, name, version));
+  if (function != nullptr) return {};
+  const std::string error = ::dlerror();
+  if (::dlsym(library, name) == nullptr)
+    return unusable(error + ": it is no libfabric; install one (Debian: libfabric1)");
+  return unusable(error + ": it is older than the one Fabring was built with; install one that is as new");
 }
 
 // Where the loader finds it, or else where it was when Fabring was built. Constructors bind the thread that runs them
 // to processors: it is one of its own.
-Loaded load() {
-  Loaded loaded;
+Result<Libfabric> load() {
+  Result<Libfabric> loaded{Libfabric{}};
   prepare_for_fabric();  // before any constructor and any thread of its
   const SignalHandlers handlers;
   std::promise<void> done;
   auto loader = start_thread("fabring-load", [&] {
-    std::string first_error;
-    bool found = false;
-    for (const char* file : {FABRING_LIBFABRIC_NAME, FABRING_LIBFABRIC_FILE}) {
-      if ((found = load_from(file, loaded))) break;
-      if (first_error.empty()) first_error = loaded.error;
+    loaded = open_libfabric(FABRING_LIBFABRIC_NAME);
+    if (!loaded) {
+      if (auto second = open_libfabric(FABRING_LIBFABRIC_FILE)) loaded = std::move(second);
     }
-    loaded.error = found ? "" : first_error;
     done.set_value();
   });
-  if (!loader) {
-    loaded.error = loader.error().message();
-    return loaded;
-  }
+  if (!loader) return Status{ErrorCode::unavailable, "libfabric cannot be loaded: " + loader.error().message()};
   // Loading takes tenths of a second, and the foreign handlers come at its beginning: not only at the end.
   const auto over = done.get_future();
   do handlers.put_back();
@@ -90,24 +71,31 @@ Loaded load() {
   return loaded;
 }
 
-const Loaded& loaded() {
-  static const Loaded once = load();
+const Result<Libfabric>& loaded() {
+  static const Result<Libfabric> once = load();
   return once;
 }
 
 }  // namespace
 
-Status load_libfabric() {
-  const Loaded& result = loaded();
-  if (result.error.empty()) return {};
-  return {ErrorCode::unavailable, "libfabric cannot be loaded: " + result.error +
-                                      "; install it (Debian: libfabric1) or name its folder in LD_LIBRARY_PATH"};
+Result<Libfabric> open_libfabric(const char* file) {
+  void* const library = ::dlopen(file, RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) return unusable(std::string(::dlerror()) + "; install it (Debian: libfabric1)");
+  Libfabric calls;
+  FABRING_TRY(find(library, "fi_getinfo", FABRING_VERSION_OF_fi_getinfo, calls.getinfo));
+  FABRING_TRY(find(library, "fi_dupinfo", FABRING_VERSION_OF_fi_dupinfo, calls.dupinfo));
+  FABRING_TRY(find(library, "fi_freeinfo", FABRING_VERSION_OF_fi_freeinfo, calls.freeinfo));
+  FABRING_TRY(find(library, "fi_fabric", FABRING_VERSION_OF_fi_fabric, calls.fabric));
+  FABRING_TRY(find(library, "fi_strerror", FABRING_VERSION_OF_fi_strerror, calls.strerror));
+  FABRING_TRY(find(library, "fi_version", FABRING_VERSION_OF_fi_version, calls.version));
+  return calls;
 }
 
+Status load_libfabric() { return loaded().error(); }
+
 const Libfabric& libfabric() {
-  const Loaded& result = loaded();
-  FABRING_CHECK(result.error.empty());
-  return result.calls;
+  FABRING_CHECK(loaded().has_value());
+  return *loaded();
 }
 
 }  // namespace fabring::fabric

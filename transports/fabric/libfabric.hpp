@@ -19,8 +19,11 @@ struct Libfabric {
   decltype(&::fi_version) version = nullptr;
 };
 
-/// Loads it, the first time. Handlers of signals are what they were before. Stays loaded. Any thread. Errors:
-/// `unavailable`, with what the loader says.
+/// The library of this name or path, which stays loaded; with handlers of signals of its own. Errors: `unavailable`,
+/// where the loader cannot load it, or where it is older than the one that Fabring was built with.
+Result<Libfabric> open_libfabric(const char* file);
+
+/// Loads it, the first time. Handlers of signals are what they were before. Stays loaded. Any thread. Errors: as above.
 Status load_libfabric();
 
 /// Loaded if need be: who cannot be sure of it asks load_libfabric() first.

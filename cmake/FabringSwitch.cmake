@@ -1,7 +1,9 @@
-# fabring_switch(NAME WHAT): a switch that is AUTO (the default), ON or OFF, with CMake's other words for the latter two. Code
-# compares with these three by STREQUAL, which would take any other word for AUTO.
+# fabring_switch(NAME WHAT [DEFAULT]): a switch that is AUTO (the default if there is no other), ON or OFF, with CMake's other
+# words for the latter two. Code compares with these three by STREQUAL, which would take any other word for AUTO.
 function(fabring_switch name what)
-  set(${name} AUTO CACHE STRING "${what}")
+  set(default AUTO ${ARGN})
+  list(GET default -1 default)
+  set(${name} ${default} CACHE STRING "${what}")
   set_property(CACHE ${name} PROPERTY STRINGS AUTO ON OFF)
   string(TOUPPER "${${name}}" word)
   if(word MATCHES "^(ON|1|TRUE|YES|Y)$")

@@ -1,0 +1,14 @@
+#!/bin/sh
+# parent.sh ROOT PARENT WORK: what Fabring in ROOT does to the project PARENT that it is a part of. Nothing is compiled.
+set -eu
+root=$1 parent=$2 work=$3
+rm -rf "$work"
+configure() { cmake -S "$parent" -B "$work" -G Ninja -DROOT="$root" "$@" >"$work.log" 2>&1 || { cat "$work.log" && exit 1; }; }
+
+configure -DCMAKE_DISABLE_FIND_PACKAGE_CLI11=ON
+cmake --install "$work" --prefix "$work/prefix" >>"$work.log"
+installed=$(cd "$work/prefix" && find . -type f)
+test "$installed" = ./share/doc/parent/CMakeLists.txt || { echo "installed: $installed" && exit 1; }
+
+configure -DFABRING_INSTALL=ON -DCHOSEN_TYPE=Release -DCMAKE_BUILD_TYPE=Release
+grep -q 'share/doc/fabring"' "$work/fabring/cmake/package/cmake_install.cmake" || { echo "the notices go elsewhere" && exit 1; }

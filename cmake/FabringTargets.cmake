@@ -15,11 +15,16 @@ endif()
 if(PROJECT_IS_TOP_LEVEL AND NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE RelWithDebInfo CACHE STRING "" FORCE)
 endif()
-set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -g1")
-if(FABRING_SANITIZE)
-  set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O1 -g1")  # g++ takes twice as long for what it instruments at -O2
+# In place of CMake's own flags; others are somebody's choice.
+if(CMAKE_CXX_FLAGS_RELWITHDEBINFO STREQUAL "-O2 -g -DNDEBUG")
+  set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -g1")
+  if(FABRING_SANITIZE)
+    set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O1 -g1")  # g++ takes twice as long for what it instruments at -O2
+  endif()
 endif()
-set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")  # the kernels ask for -O3 themselves; elsewhere it only costs build time
+if(CMAKE_CXX_FLAGS_RELEASE STREQUAL "-O3 -DNDEBUG")
+  set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")  # the kernels ask for -O3 themselves; elsewhere it only costs build time
+endif()
 # A tenth less for a batch of tests: g++ collects its garbage later. Two compilers at a time take 1.8 GB then, not 1.5.
 cmake_host_system_information(RESULT FABRING_HOST_MEMORY_MIB QUERY TOTAL_PHYSICAL_MEMORY)
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND FABRING_HOST_MEMORY_MIB GREATER 6000)

@@ -4,6 +4,7 @@ set -eu
 root=$1 parent=$2 work=$3
 rm -rf "$work"
 configure() { cmake -S "$parent" -B "$work" -G Ninja -DROOT="$root" "$@" >"$work.log" 2>&1 || { cat "$work.log" && exit 1; }; }
+compiled_with() { grep -q "^ *FLAGS = .*$1" "$work/build.ninja" || { echo "nothing is compiled with $1" && exit 1; }; }
 
 configure -DCMAKE_DISABLE_FIND_PACKAGE_CLI11=ON
 cmake --install "$work" --prefix "$work/prefix" >>"$work.log"
@@ -12,3 +13,10 @@ test "$installed" = ./share/doc/parent/CMakeLists.txt || { echo "installed: $ins
 
 configure -DFABRING_INSTALL=ON -DCHOSEN_TYPE=Release -DCMAKE_BUILD_TYPE=Release
 grep -q 'share/doc/fabring"' "$work/fabring/cmake/package/cmake_install.cmake" || { echo "the notices go elsewhere" && exit 1; }
+compiled_with "-O2 -DNDEBUG"
+# The flags of a packager are taken as they are.
+configure -DCMAKE_CXX_FLAGS_RELEASE="-O1 -DCHOSEN"
+compiled_with "-O1 -DCHOSEN"
+if grep "^ *FLAGS = .*-O2 -DNDEBUG" "$work/build.ninja"; then exit 1; fi
+configure -DCHOSEN_TYPE=RelWithDebInfo -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-Og -DCHOSEN"
+compiled_with "-Og -DCHOSEN"

@@ -1,5 +1,5 @@
 #!/bin/sh
-# consume.sh BUILD CONSUMER WORK CC CXX SANITIZE: install BUILD into a scratch prefix, build CONSUMER in C and C++ against
+# consume.sh BUILD CONSUMER WORK CC CXX SANITIZE: install BUILD into a scratch prefix, build CONSUMER in C, C++ and an older C++ against
 # it, by CMake package and by pkg-config, run it; take away what was installed, as README says.
 set -eu
 build=$1 consumer=$2 work=$3 cc=$4 cxx=$5 sanitize=$6
@@ -18,6 +18,9 @@ cmake --build "$work/cmake" >>"$work.log"
 cmake -S "$consumer/c" -B "$work/cmake-c" -DCMAKE_PREFIX_PATH="$work/prefix" -DCMAKE_C_COMPILER="$cc" -DCMAKE_C_FLAGS="$flags" >>"$work.log"
 cmake --build "$work/cmake-c" >>"$work.log"
 "$work/cmake-c/consumer_in_c"
+cmake -S "$consumer/cpp17" -B "$work/cmake-cpp17" -DCMAKE_PREFIX_PATH="$work/prefix" -DCMAKE_CXX_COMPILER="$cxx" -DCMAKE_CXX_FLAGS="$flags" >>"$work.log"
+cmake --build "$work/cmake-cpp17" >>"$work.log"
+"$work/cmake-cpp17/consumer_in_cpp17"
 PKG_CONFIG_PATH=$(dirname "$(find "$work/prefix" -name fabring.pc)") && export PKG_CONFIG_PATH
 libdir=$(pkg-config --variable=libdir fabring)
 # shellcheck disable=SC2046,SC2086

@@ -1,4 +1,5 @@
 # How targets of this project are made: one library per folder, hidden symbols, the same warnings everywhere.
+include(CheckCXXSymbolExists)
 set(CMAKE_C_STANDARD 11)
 set(CMAKE_C_STANDARD_REQUIRED ON)
 set(CMAKE_C_EXTENSIONS OFF)
@@ -38,6 +39,19 @@ if(FABRING_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_C_COMPILER_LAUNCHER ${FABRING_CCACHE})
 endif()
 
+# What the headers ask about the standard library that Fabring is built with (export.hpp).
+check_cxx_symbol_exists(_LIBCPP_VERSION cstddef FABRING_LIBCXX)
+set(FABRING_LIBRARY_DEFINITIONS)
+if(FABRING_LIBCXX)
+  list(APPEND FABRING_LIBRARY_DEFINITIONS FABRING_BUILT_WITH_LIBCXX)
+endif()
+string(TOUPPER "CMAKE_CXX_FLAGS_${CMAKE_BUILD_TYPE}" flags)
+get_directory_property(definitions COMPILE_DEFINITIONS)
+get_directory_property(options COMPILE_OPTIONS)
+if("${CMAKE_CXX_FLAGS};${${flags}};${options};${definitions}" MATCHES "(^|;| |-D)_GLIBCXX_DEBUG($|;| |=)")
+  list(APPEND FABRING_LIBRARY_DEFINITIONS FABRING_BUILT_WITH_GLIBCXX_DEBUG)
+endif()
+
 # A package that is AUTO, ON or OFF: sets PREFIX_FOUND and PREFIX_LINK_LIBRARIES; ON and missing is an error that names the
 # Debian package.
 function(fabring_optional_pkg option prefix module debian)
@@ -64,6 +78,7 @@ function(fabring_compile_options target)
   endif()
   target_include_directories(${target} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
                                               $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>)
+  target_compile_definitions(${target} PUBLIC ${FABRING_LIBRARY_DEFINITIONS})
   target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wshadow
                          $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor> -fno-math-errno
                          -Wno-restrict)  # false with std::string in GCC 12 (its bug 105651)

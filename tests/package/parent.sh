@@ -18,5 +18,8 @@ compiled_with "-O2 -DNDEBUG"
 configure -DCMAKE_CXX_FLAGS_RELEASE="-O1 -DCHOSEN"
 compiled_with "-O1 -DCHOSEN"
 if grep "^ *FLAGS = .*-O2 -DNDEBUG" "$work/build.ninja"; then exit 1; fi
-configure -DCHOSEN_TYPE=RelWithDebInfo -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-Og -DCHOSEN"
+configure -DCHOSEN_TYPE=RelWithDebInfo -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-Og -DCHOSEN" -DCMAKE_CXX_FLAGS=-D_GLIBCXX_DEBUG
 compiled_with "-Og -DCHOSEN"
+# Who includes the headers hears of a layout that is not the usual one.
+grep -q '^Cflags:.* -DFABRING_BUILT_WITH_GLIBCXX_DEBUG$' "$work/fabring/cmake/package/fabring.pc" || { echo "pkg-config does not say so" && exit 1; }
+grep -q '^ *DEFINES = .*-DFABRING_BUILT_WITH_GLIBCXX_DEBUG' "$work/build.ninja" || { echo "Fabring itself is not told so" && exit 1; }

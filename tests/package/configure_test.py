@@ -67,6 +67,8 @@ torch.mkdir(parents=True)
                                    "distributed = SimpleNamespace(is_available=lambda: True)\n")
 move("hwloc", "libhwloc.so", "libhwloc.so")
 refuse(["FABRING_WITH_TORCH=ON", "FABRING_WITH_PYTHON=OFF"], "-DFABRING_WITH_PYTHON=OFF", "-DFABRING_WITH_TORCH=1")
+for package, debian in (("CLI11", "libcli11-dev"), ("nlohmann_json", "nlohmann-json3-dev")):
+    refuse([debian, "FABRING_BUILD_TOOLS=OFF"], "-DFABRING_WITH_PYTHON=OFF", f"-DCMAKE_DISABLE_FIND_PACKAGE_{package}=ON")
 has_fabric = subprocess.run(["pkg-config", "--exists", "libfabric"]).returncode == 0
 if has_fabric:
     move("libfabric", "libfabric.so", away / "libhwloc.so")

@@ -7,8 +7,8 @@ namespace {
 
 Status absent() {
   return {ErrorCode::unsupported,
-          "built without libfabric (FABRING_WITH_FABRIC=OFF); install libfabric-dev and build again, or choose another "
-          "transport with FABRING_TRANSPORT"};
+          "built without libfabric, which was not found or not wanted; install libfabric-dev and build again with "
+          "FABRING_WITH_FABRIC=ON, or choose another transport with FABRING_TRANSPORT"};
 }
 
 class AbsentFabric final : public Transport {

@@ -16,8 +16,8 @@ def path() -> str:
         return str(packaged)
     found = next(filter(_is_the_command, map(_in_folder, os.get_exec_path())), None)
     if found is None:
-        sys.exit("fabring: the command was not built with this package (it needs CLI11 and nlohmann-json), and there is none "
-                 "on the PATH")
+        sys.exit("fabring: this package was built without the command (FABRING_BUILD_TOOLS=OFF), and there is none on the PATH; "
+                 "build it with that ON")
     return found
 
 

@@ -11,7 +11,7 @@ TEST(FabricAbsent, TheFactoryIsThereAndSaysWhyItCannotRun) {
   const auto answer = make_fabric_transport()->probe({});
   ASSERT_FALSE(answer);
   EXPECT_EQ(answer.error().code(), ErrorCode::unsupported);
-  EXPECT_NE(answer.error().message().find("FABRING_WITH_FABRIC"), std::string::npos);
+  EXPECT_NE(answer.error().message().find("again with FABRING_WITH_FABRIC=ON"), std::string::npos);
   EXPECT_FALSE(make_fabric_transport()->open({}));
 }
 

@@ -2,7 +2,9 @@
 // of a lane move it between the nodes, all lanes at the same time. The slow links carry the least there can be, over
 // all local ranks. docs/algorithms.md has the picture.
 
+#include <array>
 #include <bit>
+#include <optional>
 
 #include "collectives/algorithms/forms.hpp"
 #include "collectives/algorithms/lane_view.hpp"
@@ -27,11 +29,7 @@ void allreduce_by_hierarchical(PlanBuilder& plan, const PlanRequest& request) {
       in_ring ? ring_rounds(view.node_index(), view.nodes()) : few_rounds(view.node_index(), view.nodes());
   const std::uint64_t part = LaneView::part_of(view.lane_length(), static_cast<std::uint64_t>(view.nodes()));
   view.bound_messages(longest_message(rounds, part));
-  if (view.ring_inside()) {
-    ring_reduce_scatter(plan, view.node(), view.shares());
-  } else {
-    direct_reduce_scatter(plan, view.node(), view.shares());
-  }
+  ring_reduce_scatter(plan, view.node(), view.shares());
   for (int lane = view.first_lane(); lane < view.last_lane(); ++lane) {
     const Group rail = view.rail(lane, 0);
     const RangeId range = view.range(lane);
@@ -43,7 +41,7 @@ void allreduce_by_hierarchical(PlanBuilder& plan, const PlanRequest& request) {
       all_gather_in_rounds(plan, rail, range, rounds);
     }
   }
-  view.all_gather_inside();
+  ring_all_gather(plan, view.node(), view.shares());
 }
 
 // Reduce-scatter inside the node, a chain of each lane over the nodes to the root's, whose ranks hand it to the root.
@@ -52,18 +50,20 @@ void reduce_by_hierarchical(PlanBuilder& plan, const PlanRequest& request) {
   view.bound_messages(view.lane_length());
   const bool alone = view.node().size() == 1;
   Block share = plan.output(view.mine());
-  if (!plan.is_root() && !plan.empty(view.mine())) share = plan.scratch(view.mine());
-  if (!alone && view.ring_inside()) {
-    ring_reduce_scatter(plan, view.node(), view.shares(), share);
-  } else if (!alone) {
-    direct_reduce_scatter(plan, view.node(), view.shares(), share);
-  }
+  if (!alone && !plan.is_root() && !plan.empty(view.mine())) share = plan.scratch(view.mine());
+  if (!alone) ring_reduce_scatter(plan, view.node(), view.shares(), share);
+  std::array<std::optional<Block>, 3> areas;  // of a rank alone on its node, for one lane after the other
   for (int lane = view.first_lane(); lane < view.last_lane(); ++lane) {
     const RangeId range = view.range(lane);
     const Group chain = view.rail(lane, view.root_node() + 1);
-    const Block to = lane_of(plan, share, range);
+    Block to = lane_of(plan, share, range);
     Block sum = alone ? plan.input(range) : to;
     if (chain.index() > 0) {
+      if (alone && !plan.is_root()) {
+        std::optional<Block>& area = areas[at(lane) % areas.size()];
+        if (!area) area = plan.scratch(range);
+        to = PlanBuilder::in(*area, range);
+      }
       plan.recv_reduce(chain.previous(), to, sum, /*incoming_first=*/true);
       sum = to;
     }
@@ -99,7 +99,7 @@ void broadcast_by_hierarchical(PlanBuilder& plan, const PlanRequest& request) {
     if (chain.index() > 0) plan.recv(chain.previous(), view.range(lane));
     if (chain.index() + 1 < chain.size()) plan.send(chain.next(), view.range(lane));
   }
-  view.all_gather_inside(holder);
+  ring_all_gather(plan, view.node(), view.shares(), holder);
 }
 
 }  // namespace fabring

@@ -44,9 +44,6 @@ class LaneView {
     const auto& node = lanes_.nodes.back();
     return node[at(lanes_.position_of(lane, static_cast<int>(node.size())))];
   }
-  /// A lane for each rank: share i is then part i of a ring over the node. Otherwise shares go to their owners
-  /// directly.
-  bool ring_inside() const { return node_.size() == lanes_.count; }
 
   /// The owners of a lane, one for each node, from node `first` on.
   Group rail(int lane, std::size_t first) const {
@@ -59,14 +56,6 @@ class LaneView {
     return {std::move(ranks), plan_.rank()};
   }
   std::size_t root_node() const { return root_node_; }
-
-  void all_gather_inside(int holder = -1) const {
-    if (ring_inside()) {
-      ring_all_gather(plan_, node_, shares_, holder);
-    } else {
-      direct_all_gather(plan_, node_, shares_, holder);
-    }
-  }
 
   std::uint64_t lane_length() const { return part_of(message_unit, static_cast<std::uint64_t>(lanes_.count)); }
   static std::uint64_t part_of(std::uint64_t whole, std::uint64_t count) { return (whole + count - 1) / count; }

@@ -4,6 +4,8 @@
 // Reduce-scatter, round k: index i passes share i-k on and adds its own to share i-k-1. Share c starts at c+1 and ends,
 // complete, at c. All-gather, round k: index i passes share i-k on, from its own to that of the next.
 
+#include <optional>
+
 #include "collectives/algorithms/forms.hpp"
 #include "collectives/algorithms/node_order.hpp"
 #include "collectives/algorithms/pieces.hpp"
@@ -28,8 +30,10 @@ std::vector<Exchange> ring_rounds(int index, int n) {
 void ring_reduce_scatter(PlanBuilder& plan, const Group& group, std::span<const RangeId> shares) {
   const int i = group.index();
   for (int k = 1; k < group.size(); ++k) {
-    plan.send(group.next(), share_of(shares, i - k));
-    plan.recv_reduce(group.previous(), share_of(shares, i - k - 1), /*incoming_first=*/true);
+    const RangeId passed = share_of(shares, i - k);
+    const RangeId next = share_of(shares, i - k - 1);
+    if (!plan.empty(passed)) plan.send(group.next(), passed);
+    if (!plan.empty(next)) plan.recv_reduce(group.previous(), next, /*incoming_first=*/true);
   }
 }
 
@@ -37,14 +41,16 @@ void ring_reduce_scatter(PlanBuilder& plan, const Group& group, std::span<const 
 void ring_reduce_scatter(PlanBuilder& plan, const Group& group, std::span<const RangeId> shares, Block result) {
   const int i = group.index();
   const int n = group.size();
-  Block areas[2];
+  std::optional<Block> areas[2];
   for (int k = 1; k < n; ++k) {
     const RangeId passed = share_of(shares, i - k);
     const RangeId next = share_of(shares, i - k - 1);
-    plan.send(group.next(), k == 1 ? plan.input(passed) : PlanBuilder::in(areas[k % 2], passed));
-    Block& area = areas[(k + 1) % 2];
-    if (k < 3 && k + 1 < n) area = plan.scratch(next);
-    plan.recv_reduce(group.previous(), k + 1 == n ? result : PlanBuilder::in(area, next), plan.input(next),
+    if (!plan.empty(passed))
+      plan.send(group.next(), k == 1 ? plan.input(passed) : PlanBuilder::in(*areas[k % 2], passed));
+    if (plan.empty(next)) continue;
+    std::optional<Block>& area = areas[(k + 1) % 2];
+    if (!area && k + 1 < n) area = plan.scratch(next);
+    plan.recv_reduce(group.previous(), k + 1 == n ? result : PlanBuilder::in(*area, next), plan.input(next),
                      /*incoming_first=*/true);
   }
 }
@@ -53,8 +59,10 @@ void ring_all_gather(PlanBuilder& plan, const Group& group, std::span<const Rang
   const int i = group.index();
   const int n = group.size();
   for (int k = 0; k + 1 < n; ++k) {
-    if ((i + 1) % n != holder) plan.send(group.next(), share_of(shares, i - k));
-    if (i != holder) plan.recv(group.previous(), share_of(shares, i - k - 1));
+    const RangeId passed = share_of(shares, i - k);
+    const RangeId next = share_of(shares, i - k - 1);
+    if ((i + 1) % n != holder && !plan.empty(passed)) plan.send(group.next(), passed);
+    if (i != holder && !plan.empty(next)) plan.recv(group.previous(), next);
   }
 }
 

@@ -13,9 +13,6 @@ std::size_t kept_by_hierarchical(Collective collective, std::string_view algorit
   const auto most = static_cast<std::size_t>(shape.most);
   const std::size_t carried = (ranks + least - 1) / least;  // blocks, by a rank of the smallest node
   switch (collective) {
-    case Collective::allreduce:
-    case Collective::reduce:
-      return least == most ? 0 : most;  // equal nodes reduce around a ring, others all shares at once
     case Collective::reduce_scatter:
       return carried;
     case Collective::alltoall: {

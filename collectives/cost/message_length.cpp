@@ -18,16 +18,15 @@ constexpr std::uint64_t longest_vector = std::uint64_t{1} << 50;
 bool copies(const Tier& tier) { return tier.copy_bytes_per_second != 0 || tier.place_bytes_per_second != 0; }
 
 /// In scratch there is only what comes in to be reduced, or no more than three messages of a tile; and it gains.
-bool may_be_long(Collective collective, Algorithm algorithm, const WorldShape& shape) {
+bool may_be_long(Algorithm algorithm, const WorldShape& shape) {
   switch (algorithm) {
     case Algorithm::ring:  // over full nodes only one rank of each uses its cards, for short messages all of them
       return shape.most == 1;
     case Algorithm::circulant:
     case Algorithm::halving_doubling:
     case Algorithm::chain:
+    case Algorithm::hierarchical:
       return true;
-    case Algorithm::hierarchical:  // unequal nodes keep what all ranks of a node hand to one
-      return collective == Collective::broadcast || shape.least == shape.most;
     default:
       return false;
   }
@@ -46,7 +45,7 @@ std::size_t message_length(Collective collective, std::string_view algorithm, st
   if (bytes <= longest_short_vector) return 0;
   if (copies(machine.inside) || copies(machine.between) || !has_vector(collective)) return 0;
   const std::optional<Algorithm> known = parse_algorithm(algorithm, collective);
-  if (!known || !may_be_long(collective, *known, shape)) return 0;
+  if (!known || !may_be_long(*known, shape)) return 0;
   const std::uint64_t vector = std::bit_ceil(std::clamp<std::uint64_t>(bytes, 1, longest_vector));
   Machine priced = machine;
   const auto usual = predict_cut(collective, *known, vector, shape, priced);

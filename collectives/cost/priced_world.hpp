@@ -118,14 +118,12 @@ class PricedWorld {
             std::max<std::int64_t>(flows, 1)};
   }
 
-  /// Inside the nodes each rank hands the others their lanes, or gets what they have: around a ring on nodes with a
-  /// rank for each lane, all at once on others. Of the largest node, or the smallest if that alone has a ring.
+  /// Around a ring inside the largest node, where a rank without a lane passes on what comes: on a smaller one there
+  /// are fewer rounds, and no more bytes on the way.
   Phase lanes_inside(bool reduce) const {
-    const bool ring = K == L || K == least;
-    const std::int64_t others = ring ? K - 1 : L - 1;
-    const std::uint64_t lane = share(K);
-    const std::uint64_t reduced = (ring ? 1 : static_cast<std::uint64_t>(others)) * lane;
-    return {ring ? others : std::min<std::int64_t>(others, 1), 0, lane, ring ? 1 : others, reduce ? reduced : 0, 0, 1};
+    Phase phase{L - 1, 0, share(K), 1, reduce ? share(K) : 0, 0, 1};
+    if (K < L) phase.own_rounds = K;
+    return phase;
   }
   /// Ranks of the smallest node that has several. A shape does not tell where another has one alone: as if those
   /// between it and the largest were alike.

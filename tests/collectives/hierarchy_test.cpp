@@ -198,8 +198,8 @@ TEST(Hierarchical, RoundsAreThoseOfTheStagesNotOfTheRanks) {
   };
   EXPECT_EQ(rounds(Algorithm::hierarchical, {8, 8, 8}), 2u * 7 + 2 * 2);
   EXPECT_EQ(rounds(Algorithm::ring, {8, 8, 8}), 2u * 23);
-  EXPECT_EQ(rounds(Algorithm::hierarchical, {4, 3}), 2u * 2 + 2);  // K = 3: ring inside the node of three
-  EXPECT_EQ(rounds(Algorithm::hierarchical, {3, 8}), 2u + 2);      // K = 6: direct inside both
+  EXPECT_EQ(rounds(Algorithm::hierarchical, {4, 3}), 2u * 3 + 2);  // K = 3: who has no lane passes on
+  EXPECT_EQ(rounds(Algorithm::hierarchical, {3, 8}), 2u * 7 + 2);  // K = 6: of two lanes each on the node of three
   EXPECT_EQ(rounds(Algorithm::hierarchical, {2, 2, 2, 2}), 2u * 1 + 2 * 3);
   EXPECT_EQ(rounds(Algorithm::hierarchical, std::vector<int>(16, 2)), 2u * 1 + 2 * 4);  // circulant between the nodes
   EXPECT_LE(rounds(Algorithm::hierarchical, std::vector<int>(9, 3)), 2u * 2 + 2 * 4);

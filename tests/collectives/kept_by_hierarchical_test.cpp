@@ -80,6 +80,17 @@ TEST(KeptByHierarchical, IsWhatPlansKeepAtMost) {
   }
 }
 
+TEST(KeptByHierarchical, AllreduceAndReduceKeepAFewMessagesHoweverUnequalNodesAre) {
+  for (const auto& node_of : test::grid_of_worlds()) {
+    for (const Collective collective : {Collective::allreduce, Collective::reduce}) {
+      const std::size_t most = collective == Collective::allreduce ? 0 : 3;
+      for (const Plan& plan : test::plans_of({collective, Algorithm::hierarchical}, node_of))
+        EXPECT_LE(plan.scratch.size(), most)
+            << name(collective) << ", " << test::text(node_of) << ", rank " << plan.rank;
+    }
+  }
+}
+
 TEST(KeptByHierarchical, LeavesMessagesOfFewNodesAsTheyAre) {
   const TilingRules rules;
   const auto segment = [&](const WorldShape& shape) {

@@ -136,6 +136,21 @@ TEST(Predict, ChoosesForAllCollectivesWhereverRanksAre) {
   }
 }
 
+constexpr std::uint64_t few_messages = 100'000;  // the rest is added at the pace of these
+
+// A rank less does not make the messages of all others shorter.
+TEST(Predict, HierarchicalTakesLittleLongerWhereARankIsMissing) {
+  const Machine machine = *find_machine("efa-3200");
+  const auto time = [&](std::vector<int> nodes) {
+    const auto plans = test::schedule(Algorithm::hierarchical, fabring::test::nodes_of(nodes), options_for(machine));
+    const Job job{.bytes = std::uint64_t{1} << 30, .most_messages = few_messages};
+    return static_cast<double>(test::outcome(plans, machine, job).time_ns);
+  };
+  EXPECT_LT(time({8, 7}), 1.25 * time({8, 8}));
+  EXPECT_LT(time({4, 3}), 1.25 * time({4, 4}));
+  EXPECT_LT(time({8, 8, 8, 8, 8, 8, 8, 7}), 1.25 * time({8, 8, 8, 8, 8, 8, 8, 8}));
+}
+
 // From node to node, or all inputs of an element to one rank: which is faster depends on how many nodes there are.
 TEST(Predict, ChoosesAmongFoldsForFewAndForManyNodes) {
   for (const std::string_view machine_name : {"10g", "efa-400"}) {

@@ -11,7 +11,7 @@
 namespace fabring {
 namespace {
 
-constexpr std::uint8_t wire_version = 2;
+constexpr std::uint8_t wire_version = 3;
 constexpr std::uint8_t any_collective = 255;
 constexpr std::uint8_t automatic = 255;
 
@@ -180,7 +180,7 @@ Chosen ChoiceTable::choose_overridden(Collective collective, std::uint64_t bytes
 std::string ChoiceTable::to_bytes() const {
   WireWriter out;
   out.number(wire_version).number(shape_.ranks).number(shape_.nodes).number(shape_.least).number(shape_.most);
-  out.number(static_cast<std::uint8_t>(shape_.order));
+  out.number(static_cast<std::uint8_t>(shape_.order)).number(shape_.full_before);
   for (const auto& collective : entries_)
     for (const auto& variant : collective)
       for (const Chosen& chosen : variant)
@@ -208,6 +208,7 @@ Result<ChoiceTable> ChoiceTable::from_bytes(std::string_view bytes, const WorldS
   table.shape_.least = in.number<int>();
   table.shape_.most = in.number<int>();
   table.shape_.order = static_cast<RankOrder>(in.number<std::uint8_t>());
+  table.shape_.full_before = in.number<int>();
   if (!(table.shape_ == shape)) return refuse("is for another world");
   const auto known = [](std::uint8_t number) { return number < all_algorithms().size(); };
   for (std::size_t c = 0; c < table.entries_.size(); ++c) {

@@ -32,7 +32,7 @@ ExchangeCrossings count_exchanges(const NodeBlocks& blocks) {
 }  // namespace
 
 const ExchangeCrossings& exchange_crossings(const NodeBlocks& blocks) {
-  thread_local NodeBlocks known{0, 0, 0};
+  thread_local NodeBlocks known{.ranks = 0};
   thread_local ExchangeCrossings crossings;
   if (!(known == blocks)) {
     crossings = count_exchanges(blocks);

@@ -258,6 +258,11 @@ WorldShape shape_of(std::span<const int> node_of) {
   if (runs != shape.nodes) shape.order = RankOrder::in_turn;
   for (std::size_t rank = nodes; rank < node_of.size() && shape.order == RankOrder::in_turn; ++rank)
     if (!dealt(rank)) shape.order = RankOrder::mixed;
+  if (shape.order == RankOrder::by_node && shape.least < shape.most) {
+    const auto most = static_cast<std::size_t>(shape.most);
+    for (std::size_t last = most - 1; last < node_of.size() && node_of[last] == node_of[last + 1 - most]; last += most)
+      ++shape.full_before;
+  }
   return shape;
 }
 

@@ -100,6 +100,7 @@ struct WorldShape {
   int least = 1;  ///< ranks of the smallest node
   int most = 1;   ///< of the largest
   RankOrder order = RankOrder::by_node;
+  int full_before = 0;  ///< of unequal nodes whose ranks are neighbours: those of `most` before the first smaller one
   friend bool operator==(const WorldShape&, const WorldShape&) = default;
 };
 WorldShape shape_of(std::span<const int> node_of);

@@ -45,7 +45,7 @@ bool goes_by_number(Collective collective, Algorithm algorithm) {
 /// The two further rounds where n is no power of two.
 void PricedWorld::pair_extra_ranks(Phases& phases) const {
   if (std::has_single_bit(static_cast<std::uint64_t>(n))) return;
-  const std::int64_t flows = N == 1 ? 0 : scattered ? L : exchange_crossings({n, N, L}).paired;
+  const std::int64_t flows = N == 1 ? 0 : scattered ? L : exchange_crossings(blocks_of_nodes).paired;
   for (const bool reduced : {true, false}) phases.list.push_back(exchanged(S, flows, reduced));
 }
 

@@ -41,7 +41,8 @@ class PricedWorld {
         least(shape.least),
         K(least == L ? L : lane_count(least, L)),
         scattered(by_number && shape.order != RankOrder::by_node),
-        in_turn(scattered && shape.order == RankOrder::in_turn) {}
+        in_turn(scattered && shape.order == RankOrder::in_turn),
+        blocks_of_nodes(NodeBlocks::of(shape)) {}
 
   std::uint64_t share(std::int64_t parts) const {
     const auto by = static_cast<std::uint64_t>(std::max<std::int64_t>(parts, 1));
@@ -103,7 +104,7 @@ class PricedWorld {
     const std::int64_t flows = N == 1      ? 0
                                : scattered ? (stays_in_turn(distance) ? 0 : L)
                                : aligned   ? (distance >= L ? L : 0)
-                                           : exchange_crossings({n, N, L}).flows[bit_of(distance)];
+                                           : exchange_crossings(blocks_of_nodes).flows[bit_of(distance)];
     return exchanged(message, flows, reduce);
   }
   /// A message to and from another rank each, of which so many of a node cross.
@@ -164,6 +165,7 @@ class PricedWorld {
   std::uint64_t S;
   std::int64_t n, N, L, least, K;  // K lanes (algorithms/lanes.hpp)
   bool scattered, in_turn;
+  NodeBlocks blocks_of_nodes;
 };
 
 }  // namespace fabring::cost

@@ -9,7 +9,7 @@ namespace fabring::cost {
 
 Crossings PricedWorld::crossings_of(Trees trees) const {
   if (N == 1) return {};
-  if (!scattered) return crossings({n, N, L}, trees);
+  if (!scattered) return crossings(blocks_of_nodes, trees);
   return {.of_a_node = scattered_edges(), .to_children = scattered_edges(), .on_a_way = scattered_way()};
 }
 

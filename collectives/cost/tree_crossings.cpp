@@ -74,7 +74,7 @@ class Counting {
 
 const Crossings& crossings(const NodeBlocks& blocks, Trees trees) {
   struct Counted {
-    NodeBlocks blocks{0, 0, 0};
+    NodeBlocks blocks{.ranks = 0};
     Crossings crossings;
   };
   thread_local std::array<Counted, 3> counted;

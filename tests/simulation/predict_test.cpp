@@ -21,6 +21,18 @@ TEST(ShapeOf, CountsNodesWhereverTheirRanksAre) {
   EXPECT_EQ(shape_of(std::vector<int>{4}), (WorldShape{1, 1, 1, 1}));
 }
 
+TEST(ShapeOf, TellsWhichNodesAreFullWhereOthersAreNot) {
+  const auto full_before = [](const std::vector<int>& nodes) {
+    return shape_of(fabring::test::nodes_of(nodes)).full_before;
+  };
+  EXPECT_EQ(full_before({8, 8, 7}), 2);
+  EXPECT_EQ(full_before({7, 8, 8}), 0);
+  EXPECT_EQ(full_before({8, 2, 8, 3}), 1);
+  EXPECT_EQ(full_before({4, 4}), 0) << "all are";
+  EXPECT_EQ(shape_of(std::vector<int>{0, 1, 0, 1, 0}).full_before, 0) << "not neighbours";
+  EXPECT_EQ(shape_of(std::vector<int>{5, 5, 2, 5, 5, 2, 2}).full_before, 0);
+}
+
 TEST(ShapeOf, TellsRanksThatAreTogetherFromThoseThatWereDealtOut) {
   const auto order = [](const std::vector<int>& node_of) { return shape_of(node_of).order; };
   EXPECT_EQ(order({0, 0, 1, 1}), RankOrder::by_node);
@@ -136,7 +148,54 @@ TEST(Predict, ChoosesForAllCollectivesWhereverRanksAre) {
   }
 }
 
+/// Nodes as shrink() leaves them where a host lost ranks: the last, the first or one in between.
+std::vector<std::vector<int>> worlds_with_ranks_missing() {
+  using fabring::test::nodes_of;
+  return {nodes_of({4, 3}), nodes_of({3, 4}), nodes_of({8, 8, 8, 8, 8, 8, 8, 4}), nodes_of({8, 8, 8, 8, 8, 8, 8, 7}),
+          nodes_of({7, 8, 8, 8, 8, 8, 8, 8})};
+}
+
 constexpr std::uint64_t few_messages = 100'000;  // the rest is added at the pace of these
+
+// With a rank less on one of 8 nodes an algorithm may take a quarter of what another does, or four times as much, by
+// where that node is.
+TEST(Predict, KnowsAndChoosesWhatIsFastWhereRanksAreMissing) {
+  for (const auto& node_of : worlds_with_ranks_missing()) {
+    const WorldShape shape = shape_of(node_of);
+    for (const Collective collective : {Collective::allreduce, Collective::reduce, Collective::broadcast}) {
+      std::map<Algorithm, Schedule> plans;
+      for (const std::string_view named : {"efa-400", "efa-3200"}) {
+        const Machine machine = *find_machine(named);
+        for (const std::uint64_t bytes : {16u << 20, 256u << 20}) {
+          double chosen = 0, best = 0;
+          const auto all = candidates(collective, bytes, shape, machine);
+          for (const Candidate& each : all) {
+            if (!each.excluded.empty() || *each.predicted > 5 * *all.front().predicted) continue;
+            if (!plans.contains(each.algorithm)) {
+              PlanRequest wanted = test::request(each.algorithm, node_of);
+              wanted.collective = collective;
+              auto made = make_schedule(wanted, options_for(machine));
+              ASSERT_TRUE(made) << made.error().message();
+              plans.emplace(each.algorithm, std::move(*made));
+            }
+            const Job job{.bytes = bytes, .most_messages = few_messages};
+            const auto time = static_cast<double>(test::outcome(plans.at(each.algorithm), machine, job).time_ns);
+            if (chosen == 0) chosen = best = time;
+            best = std::min(best, time);
+            if (each.algorithm == Algorithm::double_tree) continue;  // a third of what it takes, nodes equal or not
+            const std::string what = std::string(name(collective)) + " by " + std::string(name(each.algorithm)) +
+                                     " of " + std::to_string(bytes) + " on " + testing::PrintToString(node_of) + " " +
+                                     machine.name;
+            EXPECT_GT(static_cast<double>(*each.predicted), 0.6 * time) << what;
+            EXPECT_LT(static_cast<double>(*each.predicted), 2.1 * time) << what;
+          }
+          EXPECT_LE(chosen, 1.35 * best) << name(collective) << " of " << bytes << " on "
+                                         << testing::PrintToString(node_of) << ", " << machine.name;
+        }
+      }
+    }
+  }
+}
 
 // A rank less does not make the messages of all others shorter.
 TEST(Predict, HierarchicalTakesLittleLongerWhereARankIsMissing) {

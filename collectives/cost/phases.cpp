@@ -64,6 +64,7 @@ Phases PricedWorld::reduce_scatter(Algorithm algorithm, bool reduces) const {
         phases.list.back().sole_rank = least == 1 && L > 1;
         phases.list.back().sends_or_receives = phases.list.back().sole_rank && N == 2;
         phases.list.back().from_slots = reduces && !phases.list.back().sole_rank;
+        phases.list.back().smallest_in_slots = false;  // closest to the simulation
       };
       const std::vector<std::int64_t> counts = circulant_counts(N);
       const bool ringed = ring_between(N, L);

@@ -40,6 +40,9 @@ struct Phase {
   /// Between a node of one rank and the others, whose lanes it has all: it does nothing in the phases inside.
   bool sole_rank = false;
   bool sends_or_receives = false;  ///< nearly all of what the busiest rank does is sending, or receiving
+  /// Messages of a rank of the smallest node, one behind the other, while others have one: it receives them, or sends.
+  std::int64_t of_smallest = 1;
+  bool smallest_in_slots = true;  ///< what that rank, or one alone on its node, receives to reduce it waits for slots
   /// Around a ring over nodes of several ranks: so many messages the last rank of a node sends to the next node.
   std::int64_t at_node_end = 0;
   /// Between nodes, or inside them before: each message is reduced as it comes, if it is long from one of few slots.

@@ -60,19 +60,15 @@ Phases PricedWorld::rooted_lanes(bool reduces) const {
   Phases phases;
   const Phase inside = lanes_inside(false);
   phases.list = {lanes_inside(reduces)};
-  const auto hops = [&](std::int64_t rounds, std::int64_t messages) {
-    if (rounds <= 0) return;
-    Phase chain{0, rounds, share(K), messages, reduces ? static_cast<std::uint64_t>(messages) * share(K) : 0, 0, K};
+  if (N > 1) {
+    Phase chain{0, N - 1, share(K), 1, reduces ? share(K) : 0, S, K};  // node_bytes: once in all
     chain.round_bytes = S;
     chain.flows_apart = true;
     chain.own_rounds = 1;
-    chain.sole_rank = chain.sends_or_receives = messages > 1 && least == 1;
+    chain.of_smallest = per(K, least);
+    chain.smallest_in_slots = blocks_of_nodes.full_before != 1;  // else the chain to rank 0 begins there
     phases.list.push_back(chain);
-  };
-  const std::int64_t of_one = per(K, least);  // lanes of a rank of the smallest node, which is an end of the chain
-  hops(of_one > 1 ? N - 2 : N - 1, 1);
-  if (of_one > 1) hops(1, of_one);
-  if (N > 1) phases.list.back().node_bytes = S;  // once in all
+  }
   if (K > 1) phases.list.push_back(N > 1 ? Phase{1, 0, share(K), K - 1, 0, 0, 1} : inside);
   phases.rounds_of_a_rank = N == 1 ? std::min(2 * inside.rounds(), 2 * K) : inside.rounds() + 2;
   phases.messages_of_a_rank = std::max<std::int64_t>(K - 1, 1);

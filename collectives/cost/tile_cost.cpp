@@ -203,8 +203,21 @@ void TilePrices::add_rounds(TileCost& cost, const Round& round, std::int64_t rou
   const Nanoseconds apart = std::min(queued, round.phase.flows_apart ? alone : std::max(alone, wire));
   cost.through = plus(cost.through, times(rounds, apart));
   cost.queue = std::max(cost.queue, queued - apart);
-  Nanoseconds& work = round.phase.sole_rank ? cost.sole_rank : cost.work;
-  work = plus(work, work_of_a_rank(round, own));
+  // What a rank of the smallest node sends or receives one behind the other while others have one.
+  const std::int64_t in_line = round.phase.of_smallest;
+  const Nanoseconds of_each = std::max(round.sending, round.receiving + round.reducing_each());
+  cost.queue = std::max(cost.queue, times(in_line - 1, of_each));
+  const Nanoseconds in_slot = round.phase.smallest_in_slots ? slot_time(round) : 0;
+  const Nanoseconds of_line = in_line == 1 ? 0 : times(in_line, std::max(of_each, in_slot));
+  const Nanoseconds work = work_of_a_rank(round, own);
+  if (round.phase.sole_rank) {
+    cost.sole_rank = plus(cost.sole_rank, std::max(work, times(own * round.phase.messages, in_slot)));
+  } else if (shape_.least == 1) {
+    cost.work = plus(cost.work, work);
+    cost.sole_rank = plus(cost.sole_rank, of_line);
+  } else {
+    cost.work = plus(cost.work, std::max(work, of_line));
+  }
   cost.cores = plus(cost.cores, round.one_way ? work_of_a_core(round, rounds, own) : work_of_all(round, rounds));
   cost.meeting = plus(cost.meeting, times(rounds, meeting(round)));
   cost.lane = plus(cost.lane, times(own, plus(times(round.messages, round.lane), round.lane_inside)));
@@ -213,9 +226,13 @@ void TilePrices::add_rounds(TileCost& cost, const Round& round, std::int64_t rou
                                           transfer_ns(round.phase.bytes, machine_.memory_bytes_per_second)));
 }
 
-/// Until the slot of one message has been granted to another, and that is there and reduced: for each of several.
 Nanoseconds TilePrices::wait_for_slot(const Round& round) const {
-  if (!round.phase.from_slots || round.phase.bytes <= machine_.tiling.eager_bytes) return 0;
+  return round.phase.from_slots ? slot_time(round) : 0;
+}
+
+/// Until the slot of one message has been granted to another, and that is there and reduced: for each of several.
+Nanoseconds TilePrices::slot_time(const Round& round) const {
+  if (round.phase.reduced == 0 || round.phase.bytes <= machine_.tiling.eager_bytes) return 0;
   const Nanoseconds work = round.sending + round.receiving + round.reducing_each();
   const Nanoseconds card = round.inside ? 0 : transfer_ns(round.phase.bytes, machine_.nic_bytes_per_second);
   return (plus(work, std::max(round.lane, card)) + 2 * round.latency) / slots_;

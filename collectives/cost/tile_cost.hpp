@@ -60,6 +60,7 @@ class TilePrices {
   Nanoseconds on_the_wire(const Round& round) const;
   Nanoseconds own_wire(const Round& round) const;
   Nanoseconds wait_for_slot(const Round& round) const;
+  Nanoseconds slot_time(const Round& round) const;
   Nanoseconds duration(const Round& round, Nanoseconds wire) const;
   std::int64_t rotating_further(const Round& round) const;  // percent
   Nanoseconds work_of_a_rank(const Round& round, std::int64_t own_rounds) const;

@@ -197,6 +197,32 @@ TEST(Predict, KnowsAndChoosesWhatIsFastWhereRanksAreMissing) {
   }
 }
 
+// It has all lanes while its neighbours have one each, over cards of its own, but in few slots; and the lanes of others
+// are on the next link while it sends or receives the further ones.
+TEST(Predict, KnowsThatARankAloneOnItsNodeHasAllLanes) {
+  const auto expect_near = [](Collective collective, const std::vector<int>& nodes, std::string_view named,
+                              std::uint64_t bytes) {
+    const Machine machine = *find_machine(named);
+    PlanRequest wanted = test::request(Algorithm::hierarchical, fabring::test::nodes_of(nodes));
+    wanted.collective = collective;
+    const auto made = make_schedule(wanted, options_for(machine));
+    ASSERT_TRUE(made) << made.error().message();
+    const Job job{.bytes = bytes, .most_messages = few_messages};
+    const auto time = static_cast<double>(test::outcome(*made, machine, job).time_ns);
+    const auto price = predict(collective, Algorithm::hierarchical, bytes, shape_of(wanted.node_of), machine);
+    const std::string what = std::string(name(collective)) + " of " + std::to_string(bytes) + " on " +
+                             testing::PrintToString(nodes) + " " + machine.name;
+    EXPECT_GT(static_cast<double>(price.value_or(0)), 0.75 * time) << what;
+    EXPECT_LT(static_cast<double>(price.value_or(0)), 1.3 * time) << what;
+  };
+  for (const std::vector<int>& nodes : std::vector<std::vector<int>>{{8, 8, 1}, {4, 4, 4, 4, 4, 1}, {1, 8}}) {
+    for (const Collective collective : {Collective::allreduce, Collective::reduce})
+      for (const std::uint64_t bytes : {16u << 20, 256u << 20}) expect_near(collective, nodes, "efa-3200", bytes);
+    for (const Collective collective : {Collective::broadcast, Collective::reduce})
+      expect_near(collective, nodes, "1g", 64 << 10);
+  }
+}
+
 // A rank less does not make the messages of all others shorter.
 TEST(Predict, HierarchicalTakesLittleLongerWhereARankIsMissing) {
   const Machine machine = *find_machine("efa-3200");

@@ -356,11 +356,11 @@ typedef struct fabring_operation {
   const fabring_tensor* tensors; /* optional, of allreduce: these instead of `in`, `out` and `count`; only read during
                                     the call, unlike the buffers they name; in any memory, that of one GPU at most */
   size_t tensor_count;
-  int32_t
-      wire_type;    /* float32 allreduce, reduce and reduce_scatter that add: FABRING_TYPE_BFLOAT16 or FLOAT16 travels,
-                       half the bytes, and is added in float32 (docs/algorithms.md has the error); FABRING_TYPE_FLOAT32:
-                       as it is; 0: allreduce as FABRING_WIRE_TYPE says, the others as they are */
-  int32_t reserved; /* 0 */
+  int32_t wire_type; /* float32 allreduce, reduce and reduce_scatter that add: FABRING_TYPE_BFLOAT16 or FLOAT16 travels,
+                        half the bytes; sums are rounded to it on the way, those of an avg before they are divided: in
+                        FLOAT16 65520 is infinity (docs/algorithms.md has the error); FABRING_TYPE_FLOAT32: as it is;
+                        0: allreduce as FABRING_WIRE_TYPE says, the others as they are */
+  int32_t reserved;  /* 0 */
 } fabring_operation;
 /* clang-format off */
 #define FABRING_OPERATION_INIT                                                                                         \

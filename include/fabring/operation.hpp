@@ -124,9 +124,10 @@ struct Operation {
   /// in memory of the host or of a GPU, all of one GPU.
   std::span<const Tensor> tensors = {};
   /// float32 allreduce, reduce and reduce_scatter that add (sum, avg, premul_sum): elements travel as bfloat16 or
-  /// float16, half the bytes, and are added in float32. docs/algorithms.md has the bound of the error; all ranks get
-  /// identical bits. float32: as they are. None: an allreduce as FABRING_WIRE_TYPE says, the others as they are. GPU
-  /// memory passes through the host for it.
+  /// float16, half the bytes. Each addition is in float32, and its sum is rounded to that type, the sum of an avg too,
+  /// before it is divided: in float16 what reaches 65520 on the way is infinity. docs/algorithms.md has the bound of
+  /// the error; all ranks get identical bits. float32: as they are. None: an allreduce as FABRING_WIRE_TYPE says, the
+  /// others as they are. GPU memory passes through the host for it.
   std::optional<DataType> wire_type = {};
 
   /// out[i] = reduction over all ranks of in[i], i < count. In place: in == out.

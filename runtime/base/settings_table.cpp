@@ -83,7 +83,8 @@ constexpr Setting rows[] = {
      read_flag<&Config::reproducible>, show_flag<&Config::reproducible>, alike},
     {"FABRING_WIRE_TYPE", "text", "", "off,bfloat16,float16", "",
      "As what float32 allreduces that add (sum, avg, premul_sum) travel: bfloat16 or float16 halve the bytes; every "
-     "addition is in float32 and then rounded (docs/algorithms.md has the error). "
+     "addition is in float32, and its sum rounded to that type, of an avg before it is divided: in float16 what reaches "
+     "65520 on the way is infinity (docs/algorithms.md has the error). "
      "A single operation may say otherwise. GPU memory passes through the host for it.",
      read_wire_type, show_wire_type, alike},
     {"FABRING_SOCKETS_PER_PEER", "integer", "sockets", "", "chosen",

@@ -54,7 +54,8 @@ class Calls(Generic[R]):
         """out = the reduction of all ranks' x; out=x: in place. `op`: sum, prod, min, max, avg, logical_and, logical_or,
         logical_xor, bitwise_and, bitwise_or, bitwise_xor. `factor`: the sum of factor * x, each rank with its own.
         `wire_type`, the same on every rank: float32 travels as "bfloat16" or "float16", half the bytes, for sums and
-        averages; "off": as it is; None: as FABRING_WIRE_TYPE says."""
+        averages, which are rounded to that type on the way, an average before it is divided; "off": as it is; None: as
+        FABRING_WIRE_TYPE says."""
         return self._ask(requests.allreduce, x, out, op, factor, wire_type, timeout=timeout)
 
     def grouped_allreduce(self, xs: Sequence[Any], outs: Sequence[Any] | None = None, *, op: str = "sum",

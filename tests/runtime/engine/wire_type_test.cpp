@@ -59,6 +59,47 @@ TEST(WireTypes, keep_infinities_nans_and_signs_and_say_what_overflows) {
   }
 }
 
+// Every stored sum is of the type, that of an average too, which divides at the end: small numbers stay, large ones do
+// not. A factor of 1/n does it the other way round.
+TEST(WireTypes, overflow_in_partial_sums_and_in_the_sum_of_an_average) {
+  constexpr int ranks = 4;
+  const float least = std::ldexp(1.0f, -24);  // of float16
+  const float values[ranks][4] = {{20000, 70000, 40000, least},
+                                  {20000, -70000, 40000, least},
+                                  {20000, 0, -40000, least},
+                                  {20000, 0, -40000, least}};
+  const auto reduced = [&](DataType type, const Reduction& reduction) {
+    std::vector<Floats> out(ranks, Floats(std::size(values[0])));
+    SimRanks run(as_chosen(ranks, 1));
+    run.algorithm = Algorithm::recursive_doubling;  // adds the first two, and the last two, before all of them
+    run([&](Rank r) {
+      return travelling(Operation::allreduce(values[r], out[r].data(), out[r].size(), DataType::float32, reduction),
+                        type);
+    });
+    for (const Floats& one : out) EXPECT_TRUE(same_bits(one, out[0]));
+    return out[0];
+  };
+  for (const Reduction& reduction : {Reduction(ReduceOp::sum), Reduction(ReduceOp::avg)}) {
+    const float share = reduction.op() == ReduceOp::avg ? 0.25f : 1.0f;
+    const Floats half = reduced(DataType::float16, reduction), wide = reduced(DataType::bfloat16, reduction);
+    EXPECT_EQ(half[0], infinity);
+    EXPECT_TRUE(std::isnan(half[1])) << half[1];
+    EXPECT_TRUE(std::isnan(half[2])) << half[2];
+    EXPECT_EQ(half[3], 4 * least * share);
+    EXPECT_NEAR(wide[0], 80000 * share, 80000 * share * 4 * wire_formats[0].unit);
+    EXPECT_EQ(wide[1], 0);
+    EXPECT_EQ(wide[2], 0);
+    EXPECT_EQ(wide[3], 4 * least * share);
+  }
+  for (const WireFormat& format : wire_formats) {
+    const Floats scaled = reduced(format.type, Reduction::premul_sum(1.0 / ranks));
+    EXPECT_NEAR(scaled[0], 20000, 20000 * 4 * format.unit);
+    EXPECT_EQ(scaled[1], 0);
+    EXPECT_EQ(scaled[2], 0);
+    EXPECT_EQ(scaled[3], format.type == DataType::float16 ? 0 : least);
+  }
+}
+
 TEST(WireTypes, halve_what_is_sent) {
   constexpr int ranks = 4;
   constexpr std::size_t count = 40000;

@@ -1,6 +1,7 @@
 #include "calls.hpp"
 
 #include <array>
+#include <numeric>
 #include <vector>
 
 namespace rank_program {
@@ -19,6 +20,24 @@ Status run_as(Communicator& on, const Operation& operation, std::string_view mod
     return prepared ? prepared->start().wait() : prepared.error();
   }
   return on.run(operation);
+}
+
+Operation of_blocks(Collective what, const float* in, float* out, const std::vector<std::size_t>& lengths,
+                    std::size_t count, Rank root) {
+  const Blocks blocks{lengths, {}};
+  constexpr DataType type = DataType::float32;
+  const bool equal = lengths.empty();
+  switch (what) {
+    case Collective::all_gather:
+      return equal ? Operation::all_gather(in, out, count, type) : Operation::all_gather_v(in, out, blocks, type);
+    case Collective::reduce_scatter:
+      return equal ? Operation::reduce_scatter(in, out, count, type, ReduceOp::sum)
+                   : Operation::reduce_scatter_v(in, out, blocks, type, ReduceOp::sum);
+    case Collective::gather:
+      return equal ? Operation::gather(in, out, count, type, root) : Operation::gather_v(in, out, blocks, type, root);
+    default:
+      return equal ? Operation::scatter(in, out, count, type, root) : Operation::scatter_v(in, out, blocks, type, root);
+  }
 }
 
 }  // namespace
@@ -56,6 +75,15 @@ Called call_once(Communicator on, Collective what, std::string_view mode, std::s
   if (!called.status.ok() || gathers || what == Collective::send) return called;
   for (const float value : out) called.right = called.right && value == expected;
   return called;
+}
+
+Called call_of_blocks(Communicator on, Collective what, std::string_view mode, const std::vector<std::size_t>& lengths,
+                      std::size_t count, Rank root) {
+  const std::size_t all =
+      lengths.empty() ? count * static_cast<std::size_t>(on.size()) : std::reduce(lengths.begin(), lengths.end());
+  const std::vector<float> in(all, 1.0f);
+  std::vector<float> out(all);
+  return {run_as(on, of_blocks(what, in.data(), out.data(), lengths, count, root), mode)};
 }
 
 }  // namespace rank_program

@@ -102,6 +102,7 @@ Exit Commands::run(std::string_view line) {
   if (words.verb() == "abort") return abort(words);
   if (words.verb() == "buffers") return buffers(words);
   if (words.verb() == "call") return call(words);
+  if (words.verb() == "call_v") return call_v(words);
   if (words.verb() == "health") return health(words);
   if (words.verb() == "blocks" || words.verb() == "messages" || words.verb() == "crossed") return exchange(words);
   if (words.verb() == "rough") return rough(words);
@@ -273,6 +274,17 @@ Exit Commands::call(const Words& words) {
                 static_cast<std::int32_t>(words.number("tag", 0)));
   Event("called").text("on", words.text("on", "world")).number("right", called.right ? 1 : 0).error(called.status);
   return called.status.ok() && !called.right && words.number("check", 1) != 0 ? Exit::wrong : Exit::fine;
+}
+
+Exit Commands::call_v(const Words& words) {
+  const auto what = fabring::parse_collective(words.text("what", "all_gather"));
+  if (!what) return Exit::usage;
+  const bool equal = words.text("lengths", "").empty();
+  const Called called = call_of_blocks(
+      on(words), *what, words.text("mode", "blocking"), equal ? std::vector<std::size_t>() : words.sizes("lengths"),
+      static_cast<std::size_t>(words.number("count", 4)), static_cast<fabring::Rank>(words.number("root", 0)));
+  Event("called").text("on", words.text("on", "world")).error(called.status);
+  return Exit::fine;
 }
 
 Exit Commands::health(const Words& words) {

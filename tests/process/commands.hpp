@@ -49,6 +49,7 @@ class Commands {
   Exit abort(const Words& words);       // on
   Exit buffers(const Words& words);     // wrong buffers, each refused; a right one afterwards
   Exit call(const Words& words);        // see calls.hpp; on
+  Exit call_v(const Words& words);      // of blocks, of lengths of their own or of count: see calls.hpp; on
   Exit health(const Words& words);      // waits until it is not good any more, on
   Exit exchange(const Words& words);    // blocks, messages, crossed: steps, unit (elements), on
   Exit rough(const Words& words);       // type, op, sizes (bytes), mapped, on

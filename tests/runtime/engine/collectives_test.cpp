@@ -71,50 +71,84 @@ TEST(Collectives, that_are_long_take_turns) {
   }
 }
 
-TEST(Collectives, that_differ_between_ranks_are_named_on_every_rank) {
-  const Request base{.count = 40, .collective = Collective::reduce_scatter};
-  std::vector<std::pair<Request, Request>> pairs;
-  const auto differing = [&](Request a, const std::function<void(Request&)>& change) {
-    Request b = a;
-    change(b);
-    pairs.emplace_back(a, b);
+struct Unlike {
+  std::string name;
+  Request most, one;                    // what one rank calls instead
+  std::optional<std::size_t> odd = {};  // which; none: any
+};
+
+std::vector<Unlike> unlike_calls() {
+  std::vector<Unlike> all;
+  const auto unlike = [&](std::string name, const Request& most, const std::function<void(Request&)>& change) {
+    all.push_back({std::move(name), most, most, {}});
+    change(all.back().one);
   };
-  differing(base, [](Request& b) { b.collective = Collective::alltoall; });
-  differing({.count = 9, .collective = Collective::broadcast, .root = 0}, [](Request& b) { b.root = 1; });
-  differing({.collective = Collective::all_gather, .counts = {5, 6, 7}}, [](Request& b) { b.counts = {5, 7, 6}; });
-  differing({.collective = Collective::all_gather, .counts = {5, 5, 5}}, [](Request& b) {
-    b.counts.clear();
-    b.count = 5;
-  });
-  differing({.count = 1, .collective = Collective::barrier}, [](Request& b) { b.collective = Collective::allreduce; });
-  differing({.collective = Collective::alltoall, .counts = {1, 2, 3, 4, 5, 6, 7, 8, 9}},
-            [](Request& b) { b.counts = {1, 2, 3, 4, 5, 7, 7, 8, 9}; });
-  differing({.collective = Collective::alltoall, .counts = {1, 2, 3000, 4, 5, 6, 7, 8, 9}},
-            [](Request& b) { b.counts[2] = 2000; });
-  differing({.collective = Collective::alltoall, .counts = {1, 2, 3, 4, 5, 6, 7, 8, 9}},
-            [](Request& b) { b.counts[2] = 0; });
-  for (const auto& [most, one] : pairs) {
-    for (const std::uint64_t seed : seeds(3, 1)) {
-      SimWorldOptions options = any_world(3, seed);
-      options.algorithm = Algorithm::direct_one_shot;
-      SimWorld world(options);
-      for (Rank rank = 0; rank < 3; ++rank) world.call(rank, rank == 2 ? one : most);
-      ASSERT_TRUE(world.run());
-      bool all_done = true;
-      std::size_t failed = 0;
-      for (const auto& operation : world.operations()) {
-        all_done = all_done && operation->done();
-        if (operation->status().ok()) continue;
-        ++failed;
-        EXPECT_EQ(operation->status().code(), ErrorCode::mismatch) << operation->status().to_string();
-      }
-      // A rank that needs nothing of the odd one may be done before it shows; nobody may be left waiting.
-      EXPECT_TRUE(all_done);
-      EXPECT_GT(failed, 0u) << world.operations()[0]->execution->call().describe() << " against "
-                            << world.operations()[2]->execution->call().describe();
+  const auto lengths = [](std::vector<std::size_t> counts) { return [counts](Request& one) { one.counts = counts; }; };
+  unlike("another_collective", {.count = 40, .collective = Collective::reduce_scatter},
+         [](Request& one) { one.collective = Collective::alltoall; });
+  unlike("no_barrier", {.count = 1, .collective = Collective::barrier},
+         [](Request& one) { one.collective = Collective::allreduce; });
+  unlike("another_root", {.count = 9, .collective = Collective::broadcast}, [](Request& one) { one.root = 1; });
+  for (const Collective collective :
+       {Collective::all_gather, Collective::reduce_scatter, Collective::gather, Collective::scatter}) {
+    const std::string of = std::string(name(collective)) + "_v_";
+    for (const std::size_t times : {1, 300}) {
+      const Request three{.collective = collective, .counts = {5 * times, 6 * times, 7 * times}};
+      const std::string size = times == 1 ? "" : "_of_long_blocks";
+      unlike(of + "swapped_behind" + size, three, lengths({5 * times, 7 * times, 6 * times}));
+      unlike(of + "swapped_before" + size, three, lengths({6 * times, 5 * times, 7 * times}));
+      unlike(of + "turned" + size, three, lengths({7 * times, 5 * times, 6 * times}));
+      unlike(of + "empty" + size, three, lengths({5 * times, 0, 7 * times}));
+      unlike(of + "nothing" + size, three, lengths({0, 0, 0}));
+    }
+    unlike(of + "without_lengths", {.collective = collective, .counts = {5, 5, 5}}, [](Request& one) {
+      one.counts.clear();
+      one.count = 5;
+    });
+  }
+  // Lengths between two of the others a rank does not give.
+  const Request nine{.collective = Collective::alltoall, .counts = {1, 2, 3, 4, 5, 6, 7, 8, 9}};
+  unlike("alltoall_v_longer", nine, [](Request& one) { one.counts[5] = 7; });
+  unlike("alltoall_v_empty", nine, [](Request& one) { one.counts[2] = 0; });
+  unlike("alltoall_v_shorter", {.collective = Collective::alltoall, .counts = {1, 2, 3000, 4, 5, 6, 7, 8, 9}},
+         [](Request& one) { one.counts[2] = 2000; });
+  for (Unlike& each : all)
+    if (each.most.collective == Collective::alltoall) each.odd = 2;
+  return all;
+}
+
+class CollectivesUnlike : public ::testing::TestWithParam<Unlike> {};
+
+// Whether a rank had to wait for the odd one or was done before, in the world or in a group of some of its ranks.
+TEST_P(CollectivesUnlike, are_known_to_every_rank) {
+  for (const std::uint64_t seed : seeds(12, 2)) {
+    std::mt19937_64 chance(seed);
+    const bool in_group = chance() % 2 == 0;
+    SimWorldOptions options = any_world(in_group ? 5 : 3, seed);
+    options.algorithm = chance() % 2 == 0 ? std::optional(Algorithm::direct_one_shot) : std::nullopt;
+    SimWorld world(options);
+    const std::vector<Rank> members = in_group ? std::vector<Rank>{3, 0, 4} : std::vector<Rank>{0, 1, 2};
+    const int group = in_group ? world.group(members) : 0;
+    const std::size_t any = chance() % members.size(), odd = GetParam().odd.value_or(any);
+    for (std::size_t i = 0; i < members.size(); ++i)
+      world.call(members[i], i == odd ? GetParam().one : GetParam().most, group);
+    const auto known_to_all = [&] {
+      return std::ranges::all_of(members, [&](Rank rank) {
+        return Communicator(world.communicator(rank, group)).health().code() == ErrorCode::mismatch;
+      });
+    };
+    ASSERT_TRUE(world.run_until(known_to_all, std::chrono::seconds(5))) << "odd: member " << odd << "\n"
+                                                                        << world.replay();
+    if (!world.run(std::chrono::seconds(3))) return;
+    for (const auto& operation : world.operations()) {
+      if (operation->status().ok()) continue;  // it needed nothing of the odd one
+      EXPECT_EQ(operation->status().code(), ErrorCode::mismatch) << operation->status().to_string() << world.replay();
     }
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(As, CollectivesUnlike, ::testing::ValuesIn(unlike_calls()),
+                         [](const auto& of) { return of.param.name; });
 
 }  // namespace
 }  // namespace fabring::fixture

@@ -2,10 +2,15 @@
 
 from harness import Failed, Job, arguments, require, run_cases
 
-SIZES = "8,4000,33000,70000,700000"  # bytes: on both sides of what is sent unasked, and of what is cut
-VERBS = [f"rough sizes={SIZES} type={type_} op={op} mapped={mapped}"
-         for type_, op, mapped in [("float32", "sum", 0), ("float32", "avg", 1), ("bfloat16", "sum", 0), ("float16", "avg", 0),
-                                   ("float16", "prod", 1), ("float64", "sum", 1), ("bfloat16", "avg", 1)]]
+SHORT = "8,4000,33000,70000"  # bytes: on both sides of what is sent unasked, and of what is cut
+SIZES = SHORT + ",700000"
+VERBS = [f"rough sizes={sizes} type={type_} op={op} mapped={mapped}"
+         for sizes, type_, op, mapped in [
+             (SIZES, "float32", "sum", 0), (SIZES, "float32", "avg", 1), (SIZES, "bfloat16", "sum", 0), (SIZES, "float16", "avg", 0),
+             (SIZES, "float16", "prod", 1), (SIZES, "float64", "sum", 1), (SIZES, "bfloat16", "avg", 1),
+             (SHORT, "float8_e4m3", "sum", 1), (SHORT, "float8_e5m2", "avg", 0), (SHORT, "float8_e4m3", "premul_sum", 0),
+             (SHORT, "float32", "premul_sum", 0), (SHORT, "bfloat16", "premul_sum", 1), (SHORT, "float32", "user", 1),
+             (SHORT, "float16", "user", 0), (SHORT, "float8_e5m2", "user", 0)]]
 SETTINGS = [{}, {"FABRING_ALGORITHM": "ring"}, {"FABRING_ALGORITHM": "fold"}, {"FABRING_ALGORITHM": "fold", "FABRING_DEPTH": "2"}, {"FABRING_ALGORITHM": "circulant", "FABRING_SEGMENT_BYTES": "20000", "FABRING_DEPTH": "1"}]
 
 

@@ -18,7 +18,8 @@ struct Rounded {
 };
 
 /// Allreduce, reduce, reduce_scatter and a group of tensors, each in place and not, in the engine's mapped memory if
-/// one is given, of vectors of about so many bytes. sum, prod, min, max or avg of a floating-point type.
+/// one is given, of vectors of about so many bytes. sum, prod, min, max or avg of a floating-point type, premul_sum
+/// with a factor of each rank, or user: a function that adds and rounds.
 fabring::Status reduce_rough(fabring::Communicator all, fabring::DataType type, fabring::ReduceOp op, std::size_t bytes,
                              fabring::Engine* mapped, Rounded& result);
 

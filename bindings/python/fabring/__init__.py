@@ -20,7 +20,7 @@ import numpy
 
 from fabring import library  # noqa: F401  first: it says so where _core gets a wrong one
 from fabring import _core, identity, meetings
-from fabring.communicator import Communicator, Group
+from fabring.communicator import Communicator, Group, StartedGroup
 from fabring.engine import Engine
 from fabring.errors import (AbortedError, DeviceError, Error, InternalError, InvalidArgumentError, MismatchError,
                             OutOfMemoryError, PeerLostError, TimeoutError, TransportError, UnavailableError, UnsupportedError)
@@ -31,7 +31,7 @@ from fabring.work import Prepared, Work
 __version__: str = _core.version
 __all__ = ["ANY_SOURCE", "ANY_TAG", "AbortedError", "Communicator", "DeviceError", "Engine", "Error", "Group",
            "InternalError", "InvalidArgumentError", "MismatchError", "OutOfMemoryError", "PeerLostError", "Prepared", "Received",
-           "TimeoutError", "TransportError", "UnavailableError", "UnsupportedError", "Work", "empty", "engine", "init",
+           "StartedGroup", "TimeoutError", "TransportError", "UnavailableError", "UnsupportedError", "Work", "empty", "engine", "init",
            "is_initialized", "shutdown", "world"]
 
 _engine: Engine | None = None

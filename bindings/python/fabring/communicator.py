@@ -27,6 +27,10 @@ class Starter(Calls[Work]):
     def _do(self, request: Request) -> Work:
         return Work(self._core.start(request.operation, request.arrays), request.result, self._family)
 
+    def group(self) -> StartedGroup:
+        """`with comm.start.group() as g: g.send(x, 1); g.recv(y, 1)` - begun together at the end of the block; `g.works`."""
+        return StartedGroup(self._core, self._family)
+
 
 class Preparer(Calls[Prepared]):
     """`communicator.prepare`: the collectives, checked, chosen and built once. Not for send and recv."""
@@ -55,17 +59,15 @@ class Explainer(Calls[str]):
         """Nobody waits for it."""
 
 
-class Group(Calls[None]):
-    """Collects operations in a `with` block and hands them over together at its end, then waits for all. Sends and
-    receives among them go on side by side, so that none may use an array that another operation of the group writes:
-    InvalidArgumentError, and nothing is begun. Collectives go in their order. `results` has what each returned, in
-    order."""
+class Collected(Calls[None]):
+    """Operations of a `with` block, handed over together at its end. Sends and receives among them go on side by side, so
+    that none may use an array that another operation of the group writes: InvalidArgumentError, and nothing is begun.
+    Collectives go in their order."""
 
     def __init__(self, core: _core.Communicator, family: Family) -> None:
         self._core = core
         self._family = family
         self._requests: list[Request] = []
-        self.results: list[Any] = []
 
     def _do(self, request: Request) -> None:
         self._requests.append(request)
@@ -76,17 +78,44 @@ class Group(Calls[None]):
         for one in self._requests:
             self._tell(self._core.refuse, one.operation, why)
 
+    def _begin(self) -> list[Work]:
+        requests, self._requests = self._requests, []
+        started = self._core.start_group([one.operation for one in requests], [one.arrays for one in requests])
+        return [Work(core, one.result, self._family) for core, one in zip(started, requests)]
+
+
+class StartedGroup(Collected):
+    """`communicator.start.group()`: begun at the end of the block and not waited for. `works` has the Work of each, in
+    order."""
+
+    def __init__(self, core: _core.Communicator, family: Family) -> None:
+        super().__init__(core, family)
+        self.works: list[Work] = []
+
+    def __enter__(self) -> StartedGroup:
+        return self
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        if kind is None:
+            self.works += self._begin()
+
+
+class Group(Collected):
+    """`communicator.group()`: begun at the end of the block, which waits for all. `results` has what each returned, in
+    order."""
+
+    def __init__(self, core: _core.Communicator, family: Family) -> None:
+        super().__init__(core, family)
+        self.results: list[Any] = []
+
     def __enter__(self) -> Group:
         return self
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         if kind is not None:
             return
-        started = self._core.start_group([one.operation for one in self._requests], [one.arrays for one in self._requests])
-        works = [Work(core, one.result, self._family) for core, one in zip(started, self._requests)]
-        self._requests = []
         first = None
-        for work in works:
+        for work in self._begin():
             try:
                 self.results.append(work.wait())
             except Exception as failed:  # the others must be over too before anybody touches their arrays

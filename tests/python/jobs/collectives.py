@@ -109,6 +109,14 @@ def messages():
         group.recv(got, left, tag=7)
     assert group.results[1] == fabring.Received(left, 7, got.size)
     same(got, data(left))
+    texts = np.empty(3, np.uint8), np.empty(5, np.uint8)
+    with world.start.group() as begun:  # over only once the sends below are
+        begun.recv(texts[0], left, tag=8)
+        begun.recv(texts[1], left, tag=9)
+    for tag in (9, 8):
+        world.send(np.full(tag - 5, r, np.uint8), right, tag=tag)
+    assert [work.wait(60) for work in begun.works] == [fabring.Received(left, 8, 3), fabring.Received(left, 9, 4)]
+    assert (texts[0] == left).all() and (texts[1][:4] == left).all()
     long = np.empty(100, np.int32)
     work = world.start.recv(long)  # whoever, whatever tag, fewer than there is room for
     world.send(np.full(r + 1, r, np.int32), right, tag=r)

@@ -16,8 +16,8 @@ ODD = 1
 x = np.ones(6, np.float32)
 
 
-def group(comm, root):
-    with comm.group() as group:
+def group(begin, root):
+    with begin() as group:
         group.send(x, 0, tag=4)
         group.barrier()
         group.broadcast(x, root=root)
@@ -43,8 +43,9 @@ CASES = [
     ("array", lambda c: c.allreduce([1, 2]), lambda c: c.start.allreduce(x), "asarray"),
     ("tag", lambda c: c.send(x, 0, tag=-3), lambda c: c.start.recv(x.copy(), ODD, tag=3), "tag=-3"),
     ("rank", lambda c: c.recv(x, 10**30), lambda c: c.start.send(np.ones(10**6), ODD), f"source={10**30}"),
-    ("grouped", lambda c: group(c, 9), lambda c: c.start.barrier(), "broadcast: root=9"),
-    ("message of a group", lambda c: group(c, 9), lambda c: c.start.recv(x.copy(), ODD), "broadcast: root=9"),
+    ("grouped", lambda c: group(c.group, 9), lambda c: c.start.barrier(), "broadcast: root=9"),
+    ("group that is started", lambda c: group(c.start.group, 9), lambda c: c.start.barrier(), "broadcast: root=9"),
+    ("message of a group", lambda c: group(c.group, 9), lambda c: c.start.recv(x.copy(), ODD), "broadcast: root=9"),
     ("colour", lambda c: c.split(1.5), lambda c: c.start.barrier(), "split: colour=1.5 is no whole number"),
     ("large colour", lambda c: c.split(2**40), lambda c: c.start.barrier(), f"split: colour={2**40} does not fit"),
     ("key", lambda c: c.split(0, "1"), lambda c: c.start.barrier(), "split: key='1' is no whole number"),

@@ -6,14 +6,9 @@
 #include "collectives/cost/predict.hpp"
 #include "collectives/ownership.hpp"
 #include "runtime/base/parse_value.hpp"
-#include "runtime/base/wire.hpp"
 
 namespace fabring {
 namespace {
-
-constexpr std::uint8_t wire_version = 3;
-constexpr std::uint8_t any_collective = 255;
-constexpr std::uint8_t automatic = 255;
 
 /// Why this algorithm cannot do the call; empty if it can.
 std::string_view unfit(Collective collective, Algorithm algorithm, const WorldShape& shape,
@@ -175,83 +170,6 @@ Chosen ChoiceTable::choose_overridden(Collective collective, std::uint64_t bytes
   }
   if (unfit_rules) chosen.reason = ChoiceReason::asked_for_unfit;
   return chosen;
-}
-
-std::string ChoiceTable::to_bytes() const {
-  WireWriter out;
-  out.number(wire_version).number(shape_.ranks).number(shape_.nodes).number(shape_.least).number(shape_.most);
-  out.number(static_cast<std::uint8_t>(shape_.order)).number(shape_.full_before);
-  for (const auto& collective : entries_)
-    for (const auto& variant : collective)
-      for (const Chosen& chosen : variant)
-        out.number(static_cast<std::uint8_t>(chosen.algorithm)).number(static_cast<std::uint8_t>(chosen.reason));
-  out.number(static_cast<std::uint16_t>(overrides_.size()));
-  for (const Override& rule : overrides_) {
-    out.number(rule.collective ? static_cast<std::uint8_t>(*rule.collective) : any_collective);
-    out.number(rule.least).number(rule.most);
-    out.number(rule.algorithm ? static_cast<std::uint8_t>(*rule.algorithm) : automatic);
-    out.number(static_cast<std::uint8_t>(rule.any_direct ? 1 : 0));
-  }
-  return out.take();
-}
-
-Result<ChoiceTable> ChoiceTable::from_bytes(std::string_view bytes, const WorldShape& shape) {
-  const auto refuse = [](const std::string& what) {
-    return Status(ErrorCode::mismatch,
-                  "the table of algorithms from rank 0 " + what + "; do all ranks run the same build of Fabring?");
-  };
-  WireReader in(bytes);
-  if (in.number<std::uint8_t>() != wire_version || !in.ok()) return refuse("has another format");
-  ChoiceTable table;
-  table.shape_.ranks = in.number<int>();
-  table.shape_.nodes = in.number<int>();
-  table.shape_.least = in.number<int>();
-  table.shape_.most = in.number<int>();
-  table.shape_.order = static_cast<RankOrder>(in.number<std::uint8_t>());
-  table.shape_.full_before = in.number<int>();
-  if (!(table.shape_ == shape)) return refuse("is for another world");
-  const auto known = [](std::uint8_t number) { return number < all_algorithms().size(); };
-  for (std::size_t c = 0; c < table.entries_.size(); ++c) {
-    for (std::size_t v = 0; v < variants; ++v) {
-      for (Chosen& chosen : table.entries_[c][v]) {
-        const auto algorithm = in.number<std::uint8_t>();
-        const auto reason = in.number<std::uint8_t>();
-        if (!in.ok()) return refuse("is too short");
-        if (reason > static_cast<std::uint8_t>(ChoiceReason::fastest)) return refuse("has an unknown reason");
-        chosen.reason = static_cast<ChoiceReason>(reason);
-        if (chosen.reason == ChoiceReason::nothing_fits) continue;
-        const auto collective = static_cast<Collective>(c);
-        if (!known(algorithm) ||
-            !never_chosen(collective, static_cast<Algorithm>(algorithm), shape, meant(collective, constraints_of(v)))
-                 .empty())
-          return refuse("names an algorithm that " + std::string(name(collective)) + " cannot use");
-        chosen.algorithm = static_cast<Algorithm>(algorithm);
-      }
-    }
-  }
-  const auto rules = in.number<std::uint16_t>();
-  if (rules > most_overrides) return refuse("has too many rules");
-  for (std::uint16_t i = 0; i < rules && in.ok(); ++i) {
-    Override rule;
-    const auto collective = in.number<std::uint8_t>();
-    rule.least = in.number<std::uint64_t>();
-    rule.most = in.number<std::uint64_t>();
-    const auto algorithm = in.number<std::uint8_t>();
-    const auto any_direct = in.number<std::uint8_t>();
-    if (collective != any_collective) {
-      if (collective >= collective_count) return refuse("has a rule for an unknown collective");
-      rule.collective = static_cast<Collective>(collective);
-    }
-    if (algorithm != automatic) {
-      if (!known(algorithm)) return refuse("has a rule with an unknown algorithm");
-      rule.algorithm = static_cast<Algorithm>(algorithm);
-    }
-    if (any_direct > 1) return refuse("has a broken rule");
-    rule.any_direct = any_direct == 1;
-    table.overrides_.push_back(rule);
-  }
-  if (!in.complete()) return refuse("has another length");
-  return table;
 }
 
 std::string reason_text(const Chosen& chosen, Collective collective, std::uint64_t bytes, const WorldShape& shape) {

@@ -1,7 +1,7 @@
 #pragma once
-// ChoiceTable: which algorithm a communicator takes for a collective and a size. Priced once with a machine (cost/),
-// on rank 0, whose table the others take over, so that all choose alike whatever their own machine says. Looking up is
-// an array access. Overrides come first, as far as they can do what the call needs.
+// ChoiceTable: which algorithm a communicator takes for a collective and a size. Priced once with a machine (cost/), in
+// whole numbers: ranks that have the same machine choose alike. Looking up is an array access. Overrides come first, as
+// far as they can do what the call needs.
 
 #include <array>
 #include <cstdint>
@@ -13,7 +13,6 @@
 #include "collectives/algorithms.hpp"
 #include "collectives/choice/overrides.hpp"
 #include "collectives/cost/machine.hpp"
-#include "fabring/status.hpp"
 
 namespace fabring {
 
@@ -61,16 +60,11 @@ class ChoiceTable {
   /// Prices every collective, size class and constraint.
   static ChoiceTable make(const WorldShape& shape, const Machine& machine, std::vector<Override> overrides = {});
 
-  /// For the other ranks. A reader has the same shape or refuses. Errors of from_bytes: mismatch, with what is wrong.
-  std::string to_bytes() const;
-  static Result<ChoiceTable> from_bytes(std::string_view bytes, const WorldShape& shape);
-
   Chosen choose(Collective collective, std::uint64_t bytes, const Constraints& constraints = {}) const {
     if (!overrides_.empty()) return choose_overridden(collective, bytes, constraints);
     return priced(collective, bytes, constraints);
   }
   const WorldShape& shape() const { return shape_; }
-  friend bool operator==(const ChoiceTable&, const ChoiceTable&) = default;
 
   /// Size class i holds the bytes above 2^(i-1), up to 2^i; the last one everything above.
   static constexpr std::size_t size_classes = 42;

@@ -3,8 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <array>
-
 #include "collectives/cost/predict.hpp"
 #include "tests/support/override_text.hpp"
 
@@ -154,44 +152,6 @@ TEST(ChoiceTable, SizeClassesEndAtPowersOfTwo) {
   EXPECT_EQ(ChoiceTable::size_class(~std::uint64_t{0}), ChoiceTable::size_classes - 1);
 }
 
-TEST(ChoiceTable, TravelsAsBytes) {
-  const WorldShape shape{12, 3, 4, 4};
-  const ChoiceTable made = table(shape, "64K-4M:hierarchical,auto");
-  const auto back = ChoiceTable::from_bytes(made.to_bytes(), shape);
-  ASSERT_TRUE(back) << back.error().message();
-  EXPECT_EQ(*back, made);
-}
-
-TEST(ChoiceTable, RefusesBytesThatAreNoTable) {
-  const WorldShape shape{12, 3, 4, 4};
-  const std::string good = table(shape, "allreduce:1K:ring").to_bytes();
-  EXPECT_FALSE(ChoiceTable::from_bytes(good, {13, 3, 4, 5}));
-  EXPECT_FALSE(ChoiceTable::from_bytes(good + "x", shape));
-  EXPECT_FALSE(ChoiceTable::from_bytes("", shape));
-  for (std::size_t length = 0; length < good.size(); length += 7)
-    EXPECT_FALSE(ChoiceTable::from_bytes(good.substr(0, length), shape)) << length;
-  // Any byte may change: what is accepted can be used, and nothing else happens. Choices are many and alike, so each
-  // byte takes two of the values in turn.
-  constexpr std::array values{0, 1, 3, 9, 127, 254, 255};
-  for (std::size_t at = 0; at < good.size(); ++at) {
-    for (const int value : {values[at % values.size()], values[(at + 3) % values.size()]}) {
-      std::string bad = good;
-      bad[at] = static_cast<char>(value);
-      const auto read = ChoiceTable::from_bytes(bad, shape);
-      if (!read) {
-        EXPECT_EQ(read.error().code(), ErrorCode::mismatch);
-        continue;
-      }
-      for (std::uint64_t bytes = std::uint64_t{1} << at % 6; bytes < std::uint64_t{1} << 42;
-           bytes *= 64) {  // each class at some place
-        const Chosen ordered = choose(*read, Collective::allreduce, bytes, {.ordered = true});
-        EXPECT_TRUE(ordered.reason == ChoiceReason::nothing_fits ||
-                    keeps_order(Collective::allreduce, ordered.algorithm));
-      }
-    }
-  }
-}
-
 TEST(Overrides, DecideWhereTheyCoverTheCallAndCanDoIt) {
   const ChoiceTable made = table({4, 1, 4, 4}, "allreduce:64K-1M:ring,2M:auto,1M-:recursive_doubling");
   EXPECT_EQ(choose(made, Collective::allreduce, 64 * kibi), (Chosen{Algorithm::ring, ChoiceReason::asked_for}));
@@ -238,14 +198,10 @@ TEST(Overrides, ForSizesAreNotForAnAlltoallOfUnequalBlocks) {
 TEST(Overrides, OneThatCannotDoTheCallIsPassedOverForTheNext) {
   const WorldShape shape{4, 1, 4, 4};
   const ChoiceTable made = table(shape, "allreduce:64K-1M:ring,2M:ring,2M:auto,1M-:recursive_doubling");
-  const auto other_rank = ChoiceTable::from_bytes(made.to_bytes(), shape);
-  ASSERT_TRUE(other_rank) << other_rank.error().message();
-  for (const ChoiceTable& each : {made, *other_rank}) {
-    EXPECT_EQ(choose(each, Collective::allreduce, mebi, {.ordered = true}),
-              (Chosen{Algorithm::recursive_doubling, ChoiceReason::asked_for}));
-    EXPECT_EQ(choose(each, Collective::allreduce, mebi), (Chosen{Algorithm::ring, ChoiceReason::asked_for}));
-    EXPECT_EQ(choose(each, Collective::allreduce, 2 * mebi, {.ordered = true}).reason, ChoiceReason::fastest);
-  }
+  EXPECT_EQ(choose(made, Collective::allreduce, mebi, {.ordered = true}),
+            (Chosen{Algorithm::recursive_doubling, ChoiceReason::asked_for}));
+  EXPECT_EQ(choose(made, Collective::allreduce, mebi), (Chosen{Algorithm::ring, ChoiceReason::asked_for}));
+  EXPECT_EQ(choose(made, Collective::allreduce, 2 * mebi, {.ordered = true}).reason, ChoiceReason::fastest);
 }
 
 TEST(Overrides, AreReadAndWritten) {

@@ -28,7 +28,6 @@ constexpr Target targets[] = {
     {"meeting_wire", meeting_wire::run, meeting_wire::seeds},
     {"control_wire", control_wire::run, control_wire::seeds},
     {"identity", identity::run, identity::seeds},
-    {"choice_table", choice_table::run, choice_table::seeds},
     {"addresses", addresses::run, addresses::seeds},
     {"tcp_lane", tcp_lane::run, tcp_lane::seeds},
     {"parcels", parcels::run, parcels::seeds},

@@ -36,7 +36,6 @@ namespace meeting_wire  { void run(std::string_view input); Seeds seeds(); }
 namespace control_wire  { void run(std::string_view input); Seeds seeds(); }
 namespace letters       { void run(std::string_view input); Seeds seeds(); }
 namespace identity      { void run(std::string_view input); Seeds seeds(); }
-namespace choice_table  { void run(std::string_view input); Seeds seeds(); }
 // Data: addresses, headers, records, shared memory.
 namespace addresses     { void run(std::string_view input); Seeds seeds(); }
 namespace tcp_lane      { void run(std::string_view input); Seeds seeds(); }

@@ -72,6 +72,19 @@ TEST(Guard, EveryCollectiveThatCanBeComposedIsThere) {
             pairs.size());
 }
 
+// Who has the whole result, or sums with zeros, has what these give.
+TEST(Guard, NothingMayBeSlowerThanAnAllreduceThatDoesMore) {
+  std::array<std::byte, 64> in{}, middle{}, out{};
+  std::set<std::string_view> names;
+  for (const GuardPair& pair : guard_pairs({in.data(), middle.data(), out.data()}, 16, DataType::float32, 1, 4, false))
+    if (pair.composition == "allreduce") {
+      names.insert(pair.collective);
+      ASSERT_EQ(pair.composed_of.size(), 1U);
+      EXPECT_EQ(pair.composed_of[0].count, 16U) << "of the whole vector";
+    }
+  EXPECT_EQ(names, (std::set<std::string_view>{"reduce", "reduce_scatter", "broadcast"}));
+}
+
 TEST(Guard, SizesDivideIntoBlocksForAllRanks) {
   EXPECT_EQ(guard_elements(0, DataType::float32, 3), 3U);
   EXPECT_EQ(guard_elements(4, DataType::float32, 3), 3U);

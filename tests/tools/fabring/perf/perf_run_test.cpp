@@ -324,7 +324,7 @@ TEST(PerfRun, TheGuardComparesEveryCollective) {
   const auto result = run({"perf", "--guard", "-n", "3", "--transport", "tcp", "--sizes", "4,10K", "--reps", "1",
                            "--target-ms", "1", "-w", "0", "--json"});
   const auto rows = nlohmann::ordered_json::parse(result.out);
-  EXPECT_EQ(rows.size(), 11U + 10U) << result.err;
+  EXPECT_EQ(rows.size(), 14U + 13U) << result.err;
   bool slow = false;
   for (const auto& row : rows) {
     slow = slow || row["slow"];

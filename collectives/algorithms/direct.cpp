@@ -6,6 +6,19 @@
 #include "collectives/algorithms/pieces.hpp"
 
 namespace fabring {
+namespace {
+
+/// A share of the vector for each rank but the root, which has the most to receive, or to send, without one.
+std::vector<RangeId> shares_beside_root(PlanBuilder& plan, const Group& group) {
+  std::vector<RangeId> shares;
+  shares.reserve(at(group.size()));
+  int dealt = 0;
+  for (int i = 0; i < group.size(); ++i)
+    shares.push_back(group.at(i) == plan.root() ? plan.nothing() : plan.part(plan.whole(), dealt++, group.size() - 1));
+  return shares;
+}
+
+}  // namespace
 
 void direct_reduce_scatter(PlanBuilder& plan, const Group& group, std::span<const RangeId> shares) {
   direct_reduce_scatter(plan, group, shares, plan.output(shares[at(group.index())]));
@@ -84,6 +97,20 @@ void reduce_by_direct(PlanBuilder& plan, const PlanRequest& request) {
   if (plan.is_root()) finish_if_avg(plan, request.op, plan.whole());
 }
 
+// A reduce-scatter among all but the root; then each hands its share to the root, which receives the vector once.
+void reduce_by_direct_two_shot(PlanBuilder& plan, const PlanRequest& request) {
+  const Group all = Group::all(plan.rank(), plan.size());
+  const auto shares = shares_beside_root(plan, all);
+  const RangeId mine = shares[at(all.index())];
+  const Block result = plan.is_root() ? plan.output(mine) : plan.scratch(mine);
+  direct_reduce_scatter(plan, all, shares, result);
+  if (!plan.is_root()) {
+    finish_if_avg(plan, request.op, result);
+    return plan.send(plan.root(), result);
+  }
+  for (int k = 1; k < all.size(); ++k) plan.recv(all.at(all.index() + k), shares[at((all.index() + k) % all.size())]);
+}
+
 void reduce_scatter_by_direct(PlanBuilder& plan, const PlanRequest& request) {
   const Group all = Group::all(plan.rank(), plan.size());
   direct_reduce_scatter(plan, all, blocks_of_ranks(plan, all));
@@ -97,6 +124,14 @@ void all_gather_by_direct(PlanBuilder& plan, const PlanRequest&) {
 
 void broadcast_by_direct(PlanBuilder& plan, const PlanRequest&) {
   direct_scatter(plan, rotated(plan, plan.root()), std::vector<RangeId>(at(plan.size()), plan.whole()));
+}
+
+// The root hands out a share to each, and sends no more; then the others have an all-gather.
+void broadcast_by_direct_two_shot(PlanBuilder& plan, const PlanRequest&) {
+  const Group group = rotated(plan, plan.root());
+  const auto shares = shares_beside_root(plan, group);
+  direct_scatter(plan, group, shares);
+  direct_all_gather(plan, group, shares, /*holder=*/0);
 }
 
 void gather_by_direct(PlanBuilder& plan, const PlanRequest&) {

@@ -118,9 +118,8 @@ Result<Override> parse_rule(std::string_view rule) {
 
 std::optional<Algorithm> Override::algorithm_for(Collective what) const {
   if (!algorithm) return std::nullopt;
-  if (has_algorithm(what, *algorithm)) return algorithm;
-  if (any_direct && has_algorithm(what, Algorithm::direct_one_shot)) return Algorithm::direct_one_shot;
-  return std::nullopt;
+  if (any_direct) return parse_algorithm("direct", what);
+  return has_algorithm(what, *algorithm) ? algorithm : std::nullopt;
 }
 
 Result<std::vector<Override>> parse_overrides(std::string_view text) {

@@ -23,7 +23,7 @@ struct Override {
   std::uint64_t least = 0;               ///< bytes
   std::uint64_t most = std::numeric_limits<std::uint64_t>::max();
   std::optional<Algorithm> algorithm;  ///< none: auto
-  bool any_direct = false;             ///< "direct": whichever of the two the collective has
+  bool any_direct = false;             ///< "direct": which of the two, parse_algorithm() says
   friend bool operator==(const Override&, const Override&) = default;
 
   bool has_sizes() const { return least != 0 || most != std::numeric_limits<std::uint64_t>::max(); }

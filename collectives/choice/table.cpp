@@ -32,6 +32,8 @@ std::string_view never_chosen(Collective collective, Algorithm algorithm, const 
     return "it is for what needs the order of the ranks";
   if (algorithm == Algorithm::fold && shape.nodes == 1 && collective != Collective::reduce)
     return "on one node it is what direct does";
+  if (algorithm == Algorithm::direct_two_shot && shape.nodes == 1 && has_root(collective) && !constraints.rounds_once)
+    return "it is for links between nodes";
   return unfit(collective, algorithm, shape, constraints);
 }
 
@@ -49,7 +51,8 @@ void prefer_steady(std::vector<Candidate>& all, Collective collective, std::uint
   for (const Algorithm steady : {Algorithm::hierarchical, Algorithm::ring}) {
     const auto at = std::ranges::find(all, steady, &Candidate::algorithm);
     if (at == all.end() || !at->excluded.empty()) continue;
-    if (steady == Algorithm::ring && shape.most > 1) continue;  // most of its rounds are inside nodes
+    // Most of its rounds are inside nodes, or the root's link has shares for all besides.
+    if (steady == Algorithm::ring && (shape.most > 1 || collective == Collective::broadcast)) continue;
     const Nanoseconds lowest = all.front().predicted.value_or(0);
     if (at->predicted.value_or(0) - lowest > lowest / 100 * percent) continue;
     std::rotate(all.begin(), at, at + 1);
@@ -132,11 +135,14 @@ ChoiceTable ChoiceTable::make(const WorldShape& shape, const Machine& machine, s
       const auto priced = prices(collective, bytes, shape, machine);
       const auto in_any_order = weighed(priced, collective, bytes, shape, machine, {});
       const auto in_order = weighed(priced, collective, bytes, shape, machine, {.ordered = true});
+      const auto at_once = weighed(priced, collective, bytes, shape, machine, {.ordered = true, .rounds_once = true});
       for (std::size_t v = 0; v < variants; ++v) {
         const Constraints constraints = constraints_of(v);
         Chosen& chosen = table.entries_[c][v][size];
         std::size_t fit = 0;
-        for (const Candidate& each : constraints.ordered || constraints.reproducible ? in_order : in_any_order) {
+        for (const Candidate& each : constraints.rounds_once                           ? at_once
+                                     : constraints.ordered || constraints.reproducible ? in_order
+                                                                                       : in_any_order) {
           if (!each.excluded.empty()) break;
           if (!never_chosen(collective, each.algorithm, shape, meant(collective, constraints)).empty()) continue;
           if (fit++ == 0) chosen.algorithm = each.algorithm;

@@ -47,8 +47,8 @@ struct Candidate {
 };
 
 /// All algorithms of the collective in the order in which they are preferred, those left out at the end: the lowest
-/// price first, but between nodes hierarchical, or the ring over nodes of one rank, before it if theirs is at most
-/// steady_percent() higher.
+/// price first, but between nodes hierarchical, or the ring over nodes of one rank (not of a broadcast), before it if
+/// theirs is at most steady_percent() higher.
 std::vector<Candidate> candidates(Collective collective, std::uint64_t bytes, const WorldShape& shape,
                                   const Machine& machine, const Constraints& constraints = {});
 

@@ -52,6 +52,8 @@ struct Phase {
   bool passed_on = false;    ///< each message but a rank's first is what has just come, as it came
   bool answers = false;      ///< each message is what has been made of the one that came from where it goes
   bool common = false;       ///< a rank's messages of a round are all the same bytes, which it has just reduced
+  /// Of what ranks and cards do in it, what a further tile waits for: the rest they have less to do in another phase.
+  std::int64_t further_percent = 100;
   /// As if so much more were reduced: by a processor, what has left its caches when all of it is there; by a GPU, what
   /// it keeps aside since something that is being sent lies where it belongs.
   std::uint64_t waiting = 0;

@@ -48,14 +48,16 @@ std::optional<Nanoseconds> predict_cut(Collective collective, Algorithm algorith
   const auto depth = static_cast<std::int64_t>(std::min<std::size_t>(tiles, most_tiles));
   machine.tiling.eager_bytes = longest_eager(machine.tiling, tiles);
   const Phases tile = tiles == 1 ? whole : cost::phases_of(collective, algorithm, (bytes + tiles - 1) / tiles, shape);
-  cost::TileCost cost;
+  cost::TileCost cost, further;  // of the first tile, and of each after it
   bool granted = false, granted_inside = false;
   const auto slots =
       static_cast<std::int64_t>(std::min<std::size_t>(most_reduce_slots, 2 * static_cast<std::size_t>(depth)));
   const cost::TilePrices prices(shape, machine, has_root(collective), slots);
   std::int64_t from_slots = 0, rounds_from_slots = 0;
   for (const Phase& phase : tile.list) {
-    prices.add(cost, phase, tile.messages_of_a_rank);
+    const cost::TileCost own = prices.of(phase, tile.messages_of_a_rank);
+    cost.add(own, 100);
+    further.add(own, phase.further_percent);
     const bool waits = phase.bytes > machine.tiling.eager_bytes;
     granted = granted || waits;
     if (waits && phase.from_slots) {
@@ -67,6 +69,7 @@ std::optional<Nanoseconds> predict_cut(Collective collective, Algorithm algorith
   const Nanoseconds keeping = prices.crowded(transfer_ns(tile.kept, machine.reduce_bytes_per_second));
   cost.through = plus(cost.through, keeping);
   cost.work = plus(cost.work, keeping);
+  further.work = plus(further.work, keeping);
   const Nanoseconds through = std::max(plus(cost.through, cost.queue), cost.busiest());
   std::int64_t rounds = 0;
   for (const Phase& phase : tile.list) rounds += phase.rounds();
@@ -78,7 +81,7 @@ std::optional<Nanoseconds> predict_cut(Collective collective, Algorithm algorith
       from_slots <= slots
           ? 0
           : times(rounds_from_slots, through / std::max<std::int64_t>(rounds, 1)) / from_slots * (from_slots - slots);
-  const Nanoseconds each = std::max({cost.busiest(), stay / depth, in_slots});
+  const Nanoseconds each = std::max({further.busiest(), stay / depth, in_slots});
   Nanoseconds grant =
       granted ? std::max(machine.inside.latency_ns, shape.nodes > 1 ? machine.between.latency_ns : 0) : 0;
   if (granted_inside) grant = plus(grant, prices.turns_for_grants());

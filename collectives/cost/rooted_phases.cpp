@@ -100,6 +100,13 @@ Phases PricedWorld::rooted(Algorithm algorithm, bool reduces) const {
     case Algorithm::star:
       phases.list = {fan(S, reduces ? static_cast<std::uint64_t>(n - 1) * S : 0)};
       break;
+    case Algorithm::direct_two_shot:  // the same, directly, of shares for all but the root
+      phases.list = {everybody(share(n - 1), reduces ? static_cast<std::uint64_t>(n - 1) * share(n - 1) : 0),
+                     fan(share(n - 1), 0)};
+      if (reduces) phases.list.front().waiting = waiting_for_all(share(n - 1));
+      // Shares go on as they come; results come to the root a tile at a time. Closest to the simulation.
+      phases.list.back().further_percent = reduces ? 50 : 0;
+      break;
     case Algorithm::ring:  // a reduce-scatter and a gather; a scatter and an all-gather
       phases.list = {ring(S, reduces), fan(share(n), 0)};
       break;
@@ -116,6 +123,7 @@ Phases PricedWorld::rooted(Algorithm algorithm, bool reduces) const {
                      {N > 1 ? 0 : 1, N > 1 ? 1 : 0, share(L), 1, 0, N > 1 ? S : 0, least}};
       phases.list[1].round_bytes = N > 1 ? S : 0;
       phases.list[1].flows_apart = true;
+      if (N == 2) phases.list[2].further_percent = 0;  // there and back
       phases.rounds_of_a_rank = std::min<std::int64_t>(N + 1, 3);
       break;
     default:

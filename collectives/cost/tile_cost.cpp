@@ -103,7 +103,8 @@ TilePrices::TilePrices(const WorldShape& shape, const Machine& machine, bool roo
       slots_(slots),
       ranks_per_core_percent_(ranks_per_core_percent(shape, machine)) {}
 
-void TilePrices::add(TileCost& cost, const Phase& phase, std::int64_t rounds_of_a_rank) const {
+TileCost TilePrices::of(const Phase& phase, std::int64_t rounds_of_a_rank) const {
+  TileCost cost;
   if (phase.at_node_end != 0) {
     add_ring_over_nodes(cost, phase);
   } else {
@@ -111,6 +112,7 @@ void TilePrices::add(TileCost& cost, const Phase& phase, std::int64_t rounds_of_
     if (phase.between_rounds != 0) add_rounds(cost, round_of(phase, false), phase.between_rounds, rounds_of_a_rank);
   }
   cost.cards = plus(cost.cards, card_time(phase.node_bytes, phase));
+  return cost;
 }
 
 /// A part goes its way through the nodes; the rank at the end of a node sends every part to the next node meanwhile,

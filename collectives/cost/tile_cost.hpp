@@ -34,6 +34,15 @@ struct TileCost {
   Nanoseconds memory = 0;     ///< of the node's memory
   Nanoseconds cores = 0;      ///< of the node's cores, together
   Nanoseconds meeting = 0;    ///< once for all tiles under way
+  /// The phase after what is there; `percent` of what resources do in it.
+  void add(const TileCost& phase, std::int64_t percent) {
+    through = plus(through, phase.through);
+    queue = std::max(queue, phase.queue);
+    meeting = plus(meeting, phase.meeting);
+    for (Nanoseconds TileCost::*each : {&TileCost::work, &TileCost::sole_rank, &TileCost::lane, &TileCost::cards,
+                                        &TileCost::memory, &TileCost::cores})
+      this->*each = plus(this->*each, percent_of(percent, phase.*each));
+  }
   Nanoseconds busiest() const { return std::max({work, sole_rank, lane, cards, memory, cores}); }
 };
 
@@ -44,7 +53,7 @@ class TilePrices {
   TilePrices(const WorldShape& shape, const Machine& machine, bool rooted, std::int64_t slots);
 
   /// `rounds_of_a_rank`: in so many rounds a rank has something to do; 0: in all.
-  void add(TileCost& cost, const Phase& phase, std::int64_t rounds_of_a_rank) const;
+  TileCost of(const Phase& phase, std::int64_t rounds_of_a_rank) const;
 
   /// Of work that all ranks do at once.
   Nanoseconds crowded(Nanoseconds work) const { return percent_of(ranks_per_core_percent_, work); }

@@ -218,6 +218,8 @@ TEST(Overrides, AreReadAndWritten) {
   ASSERT_TRUE(spaced) << spaced.error().message();
   EXPECT_EQ(fixture::to_text(*spaced), fixture::to_text(*parse_overrides("allreduce:64K-4M:ring")));
   EXPECT_EQ(parse_overrides("direct")->front().algorithm_for(Collective::allreduce), Algorithm::direct_two_shot);
+  for (const Collective rooted : {Collective::reduce, Collective::broadcast})
+    EXPECT_EQ(parse_overrides("direct")->front().algorithm_for(rooted), Algorithm::direct_one_shot);
 }
 
 TEST(Overrides, SayWhatIsWrongWithThem) {

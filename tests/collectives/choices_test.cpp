@@ -287,6 +287,29 @@ TEST(Choices, BroadcastsDownATreeWhereRanksShareCores) {
   }
 }
 
+// On one node a root's two shots are taken only for what is rounded once, which nothing else but one shot does.
+TEST(Choices, ARootTakesTwoShotsOverLinksBetweenManyHosts) {
+  const ChoiceTable hosts = ChoiceTable::make({16, 16, 1, 1}, *find_machine("10g"));
+  for (const std::uint64_t bytes : {64 * kibi, 256 * kibi, 1 * mebi}) {
+    EXPECT_EQ(choose(hosts, Collective::broadcast, bytes).algorithm, Algorithm::direct_two_shot) << bytes;
+    for (const Constraints& each : {Constraints{}, Constraints{.ordered = true}, Constraints{.reproducible = true},
+                                    Constraints{.reproducible = true, .rounds_once = true}})
+      EXPECT_EQ(choose(hosts, Collective::reduce, bytes, each).algorithm, Algorithm::direct_two_shot) << bytes;
+  }
+  for (const std::string_view machine : {"shared-memory", "loopback-tcp", "loopback-fabric", "cuda-ipc"}) {
+    const ChoiceTable node = ChoiceTable::make({8, 1, 8, 8}, *find_machine(machine));
+    for (std::uint64_t bytes = 4; bytes <= 64 * mebi; bytes *= 2) {
+      for (const Constraints& each : {Constraints{}, Constraints{.ordered = true}, Constraints{.reproducible = true}}) {
+        EXPECT_NE(choose(node, Collective::reduce, bytes, each).algorithm, Algorithm::direct_two_shot) << machine;
+        EXPECT_NE(choose(node, Collective::broadcast, bytes, each).algorithm, Algorithm::direct_two_shot) << machine;
+      }
+    }
+    EXPECT_EQ(choose(node, Collective::reduce, 16 * mebi, {.reproducible = true, .rounds_once = true}).algorithm,
+              Algorithm::direct_two_shot)
+        << machine;
+  }
+}
+
 // Measured over links of 1 Gbit/s: a double tree took twice, halving and doubling 1.06 times as long.
 TEST(Choices, PrefersWhatKeepsLinksBusyOfWhatIsPricedAlike) {
   const Machine machine = *find_machine("10g");

@@ -236,6 +236,51 @@ TEST(Predict, HierarchicalTakesLittleLongerWhereARankIsMissing) {
   EXPECT_LT(time({8, 8, 8, 8, 8, 8, 8, 7}), 1.25 * time({8, 8, 8, 8, 8, 8, 8, 8}));
 }
 
+/// Of what the choice takes, by simulation.
+double chosen_time(Collective collective, const std::vector<int>& node_of, const Machine& machine, std::uint64_t bytes,
+                   const Constraints& constraints) {
+  PlanRequest wanted =
+      test::request(candidates(collective, bytes, shape_of(node_of), machine, constraints).front().algorithm, node_of);
+  wanted.collective = collective;
+  auto made = make_schedule(wanted, options_for(machine));
+  EXPECT_TRUE(made) << made.error().message();
+  return static_cast<double>(test::outcome(*made, machine, {.bytes = bytes}).time_ns);
+}
+
+// An allreduce, of zeros elsewhere, does all that these do and more. Double trees of 64 hosts are priced at two thirds
+// of what they take, and so are rings of long broadcasts.
+TEST(Predict, ARootTakesNoLongerThanAnAllreduceAmongManyHosts) {
+  for (const std::string_view machine_name : {"1g", "10g", "efa-400"}) {
+    const Machine machine = *find_machine(machine_name);
+    for (const int nodes : {16, 64}) {
+      const auto node_of = equal_nodes(nodes, 1);
+      for (std::uint64_t bytes = 16 << 10; bytes <= 64 << 20; bytes *= 4) {
+        for (const Constraints& each : {Constraints{}, Constraints{.ordered = true}, Constraints{.reproducible = true},
+                                        Constraints{.reproducible = true, .rounds_once = true}}) {
+          const double allreduce = chosen_time(Collective::allreduce, node_of, machine, bytes, each);
+          const std::string where = std::to_string(bytes) + " among " + std::to_string(nodes) + ", " + machine.name +
+                                    (each.ordered ? ", ordered" : "") + (each.reproducible ? ", reproducible" : "") +
+                                    (each.rounds_once ? ", rounded once" : "");
+          EXPECT_LE(chosen_time(Collective::reduce, node_of, machine, bytes, each), 1.2 * allreduce) << where;
+          EXPECT_LE(chosen_time(Collective::broadcast, node_of, machine, bytes, each), 1.5 * allreduce) << where;
+        }
+      }
+    }
+  }
+}
+
+// To the other node and back, or once to those that have shares and once to the root: links carry both ways at once.
+TEST(Predict, CountsWhatLinksCarryToARootOnceEachWay) {
+  const Machine links = *find_machine("1g");
+  const auto once = static_cast<double>(transfer_ns(64 << 20, links.nic_bytes_per_second));
+  const auto vectors = [&](Collective collective, Algorithm algorithm, const std::vector<int>& node_of) {
+    return static_cast<double>(*predict(collective, algorithm, 64 << 20, shape_of(node_of), links)) / once;
+  };
+  EXPECT_NEAR(vectors(Collective::reduce, Algorithm::fold, equal_nodes(2, 2)), 1.0, 0.05);
+  EXPECT_NEAR(vectors(Collective::broadcast, Algorithm::direct_two_shot, equal_nodes(16, 1)), 1.0, 0.1);
+  EXPECT_NEAR(vectors(Collective::reduce, Algorithm::direct_two_shot, equal_nodes(16, 1)), 1.5, 0.1);
+}
+
 // From node to node, or all inputs of an element to one rank: which is faster depends on how many nodes there are.
 TEST(Predict, ChoosesAmongFoldsForFewAndForManyNodes) {
   for (const std::string_view machine_name : {"10g", "efa-400"}) {

@@ -29,15 +29,11 @@ std::byte* Scratch::take(std::size_t bytes) {
 }
 
 void Scratch::free(std::byte* block, std::size_t bytes) {
-  if (fit_ == Fit::loose) sizes_.erase(block);
+  sizes_.erase(block);
   if (!source_ || !source_->release(block, bytes)) std::free(block);
 }
 
 std::size_t Scratch::rounded(std::size_t bytes) { return (bytes + page - 1) / page * page; }
-
-std::size_t Scratch::size_of(std::byte* block, std::size_t bytes) const {
-  return fit_ == Fit::loose ? sizes_.at(block) : rounded(bytes);
-}
 
 // May a block of this size be lent for what is counted as so many bytes so far?
 bool Scratch::may_be(std::size_t size, std::size_t bytes) const {
@@ -68,10 +64,6 @@ std::byte* Scratch::keep_promise(std::size_t bytes) {
 }
 
 std::byte* Scratch::find(std::size_t bytes, std::size_t& size) {
-  if (fit_ == Fit::exact) {
-    std::byte* const kept = find_kept(bytes, bytes, size);
-    return kept != nullptr ? kept : make(bytes);
-  }
   if (std::byte* const kept = find_kept(bytes, 2 * bytes, size); kept != nullptr) return kept;
   const std::size_t wanted = may_be(rounded_to_class(bytes), bytes) ? rounded_to_class(bytes) : bytes;
   // Rather one that is much too long than that others are freed for it.
@@ -104,7 +96,7 @@ std::byte* Scratch::make(std::size_t bytes) {
   }
   std::byte* const block = take(bytes);
   if (block == nullptr) return nullptr;
-  if (fit_ == Fit::loose) sizes_[block] = bytes;
+  sizes_[block] = bytes;
   held_ += bytes;
   most_held_ = std::max(most_held_, held_);
   return block;
@@ -112,7 +104,7 @@ std::byte* Scratch::make(std::size_t bytes) {
 
 void Scratch::give_back(std::byte* block, std::size_t bytes) {
   asked_ -= rounded(bytes);
-  bytes = size_of(block, bytes);
+  bytes = sizes_.at(block);
   lent_ -= bytes;
   if (held_ > budget_) {  // borrowed beyond the budget
     free(block, bytes);
@@ -124,7 +116,7 @@ void Scratch::give_back(std::byte* block, std::size_t bytes) {
 
 void Scratch::drop(std::byte* block, std::size_t bytes) {
   asked_ -= rounded(bytes);
-  bytes = size_of(block, bytes);
+  bytes = sizes_.at(block);
   lent_ -= bytes;
   held_ -= bytes;
   free(block, bytes);

@@ -3,8 +3,8 @@
 // pass. Blocks are kept and lent again, last returned first, so that what is lent is still warm in the cache. Used by
 // whoever drives the engine.
 //
-// Pinned memory takes long to get and to free, and both may wait for what a device does: where that is lent, blocks are
-// of few sizes and serve smaller requests, too. All of a block counts as lent then, so the budget holds as it is.
+// Memory takes long to get and to free: pages are made and taken away, and where it is pinned both may wait for what a
+// device does. So blocks are of few sizes and serve smaller requests, too. All of a block counts as lent.
 
 #include <cstddef>
 #include <map>
@@ -17,13 +17,9 @@ namespace fabring {
 
 class Scratch {
  public:
-  enum class Fit : unsigned char {
-    exact,  ///< blocks are as long as what is asked for
-    loose,  ///< they may be longer
-  };
   /// From `source` as far as it has memory; null: ordinary memory.
-  explicit Scratch(std::size_t budget_bytes, std::shared_ptr<MemorySource> source = nullptr, Fit fit = Fit::exact)
-      : budget_(budget_bytes), source_(std::move(source)), fit_(fit) {}
+  explicit Scratch(std::size_t budget_bytes, std::shared_ptr<MemorySource> source = nullptr)
+      : budget_(budget_bytes), source_(std::move(source)) {}
   ~Scratch();
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
@@ -55,7 +51,6 @@ class Scratch {
 
  private:
   static std::size_t rounded(std::size_t bytes);
-  std::size_t size_of(std::byte* block, std::size_t bytes) const;
   bool may_be(std::size_t size, std::size_t bytes) const;
   std::byte* find(std::size_t bytes, std::size_t& size);
   std::byte* find_kept(std::size_t bytes, std::size_t most, std::size_t& size);
@@ -65,13 +60,12 @@ class Scratch {
 
   std::size_t budget_;
   std::shared_ptr<MemorySource> source_;
-  const Fit fit_;
   std::size_t lent_ = 0;
   std::size_t asked_ = 0;
   std::size_t held_ = 0;
   std::size_t most_held_ = 0;
   std::map<std::size_t, std::vector<std::byte*>> kept_;  // by size
-  std::map<std::byte*, std::size_t> sizes_;              // Fit::loose: of every block
+  std::map<std::byte*, std::size_t> sizes_;              // of every block
 };
 
 }  // namespace fabring

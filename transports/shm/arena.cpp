@@ -69,8 +69,11 @@ std::byte* Arena::allocate(std::size_t bytes) {
 bool Arena::release(std::byte* block, std::size_t bytes) {
   bytes = whole_pages(std::max<std::size_t>(bytes, 1));
   if (!is_scratch({block, bytes})) return false;
+  if (!maker_.is_this_one()) return true;  // it is the parent's, and so may be the lock
+  const std::size_t offset = offset_in_memory(block);
+  (void)give_to_machine(offset, bytes);
   std::lock_guard lock(mutex_);
-  put_back(scratch_, offset_in_memory(block), bytes, still_shared_);
+  put_back(scratch_, offset, bytes, still_shared_);
   return true;
 }
 
@@ -104,7 +107,7 @@ std::byte* Arena::allocate_mapped(std::size_t bytes, const MayGoOn& may_go_on) {
   for (std::size_t at = 0; at < bytes; at += system_.step) {
     const std::size_t part = std::min(system_.step, bytes - at);
     if ((at == 0 || !may_go_on || may_go_on(bytes - at)) && make_pages(*offset + at, part)) continue;
-    (void)give_to_machine(*offset, bytes);  // nobody has written to it
+    (void)give_mapped_to_machine(*offset, bytes);  // nobody has written to it
     std::lock_guard lock(mutex_);
     mapped_.put(*offset, bytes);
     return nullptr;
@@ -123,7 +126,7 @@ bool Arena::release_mapped(std::byte* block, std::size_t bytes) {
   if (!is_mapped({block, bytes})) return false;
   if (!maker_.is_this_one()) return true;  // it is the parent's, and so may be the lock
   const std::size_t offset = offset_in_memory(block);
-  if (!give_to_machine(offset, bytes)) clear_shared(offset, bytes);
+  if (!give_mapped_to_machine(offset, bytes)) clear_shared(offset, bytes);
   std::lock_guard lock(mutex_);
   put_back(mapped_, offset, bytes, revoked_);
   return true;
@@ -131,8 +134,12 @@ bool Arena::release_mapped(std::byte* block, std::size_t bytes) {
 
 bool Arena::give_to_machine(std::size_t offset, std::size_t bytes) {
   (void)::madvise(memory_.data() + offset, bytes, MADV_DONTNEED);  // of pages that have become private
-  const bool punched = system_.punch(memory_.memfd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-                                     static_cast<off_t>(offset), static_cast<off_t>(bytes)) == 0;
+  return system_.punch(memory_.memfd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
+                       static_cast<off_t>(bytes)) == 0;
+}
+
+bool Arena::give_mapped_to_machine(std::size_t offset, std::size_t bytes) {
+  const bool punched = give_to_machine(offset, bytes);
   (void)::madvise(memory_.data() + offset, bytes, MADV_DONTDUMP);
   return punched;
 }

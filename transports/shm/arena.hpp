@@ -40,7 +40,8 @@ class Arena final : public MemorySource {
 
   std::size_t page() const { return system_.page; }
 
-  // Scratch. Null also where the pages could not be had when they are touched.
+  // Scratch. Null also where the pages could not be had when they are touched. Released, it has none; a forked child
+  // releases nothing.
   std::byte* allocate(std::size_t bytes) override;
   bool release(std::byte* block, std::size_t bytes) override;
 
@@ -72,6 +73,7 @@ class Arena final : public MemorySource {
   std::size_t whole_pages(std::size_t bytes) const { return (bytes + page() - 1) / page() * page(); }
   bool make_pages(std::size_t offset, std::size_t bytes);       // large ones where there are
   bool give_to_machine(std::size_t offset, std::size_t bytes);  // false: what is shared of it has its contents still
+  bool give_mapped_to_machine(std::size_t offset, std::size_t bytes);
   void clear_shared(std::size_t offset, std::size_t bytes);
   bool revoked(std::size_t offset, std::size_t bytes) const;  // any of it; under mutex_
 

@@ -13,7 +13,7 @@ namespace fabring {
 DeviceSide::DeviceSide(const EngineParts& parts)
     : parts_(parts),
       pinned_(parts.device ? std::make_shared<PinnedSource>(parts.device) : nullptr),
-      staging_(staging_budget(parts.config), pinned_, pinned_ ? Scratch::Fit::loose : Scratch::Fit::exact),
+      staging_(staging_budget(parts.config), pinned_),
       copies_(parts.device ? std::make_unique<DeviceCopies>(parts.device) : nullptr),
       scratch_(parts.device ? std::make_unique<DeviceScratch>(parts.device, staging_.budget(), parts.clock) : nullptr),
       handed_pieces_(parts.device && parts.endpoint ? std::make_unique<HandedPieces>(*parts.endpoint, parts.device)

@@ -81,9 +81,9 @@ TEST(Scratch, promises_beyond_the_budget_are_memory_only_when_they_are_kept) {
   scratch.release_promise(1);
 }
 
-TEST(Scratch, of_loose_fit_lends_longer_blocks_for_less_and_counts_all_of_them) {
+TEST(Scratch, lends_longer_blocks_for_less_and_counts_all_of_them) {
   constexpr std::size_t page = 4096;
-  Scratch scratch(39 * page, nullptr, Scratch::Fit::loose);
+  Scratch scratch(39 * page);
   std::byte* const large = scratch.borrow(19 * page);
   EXPECT_EQ(scratch.held(), 20u * page) << "one of four sizes between 16 and 32";
   EXPECT_EQ(scratch.lent(), 20u * page);

@@ -220,6 +220,33 @@ std::size_t bytes_of_pages(const shm::SharedMemory& memory) {
   return static_cast<std::size_t>(about.st_blocks) * 512;
 }
 
+TEST(ShmArena, ScratchThatIsReleasedHasNoPages) {
+  auto arena = *shm::Arena::create(64 * shm::page);
+  const std::size_t header = bytes_of_pages(arena->memory());
+  std::byte* const first = arena->allocate(16 * shm::page);
+  std::byte* const second = arena->allocate(16 * shm::page);
+  std::fill_n(first, 16 * shm::page, std::byte{1});
+  std::fill_n(second, 16 * shm::page, std::byte{2});
+  ASSERT_EQ(bytes_of_pages(arena->memory()), header + 32 * shm::page);
+  arena->revoke({first, 4 * shm::page});
+  EXPECT_TRUE(arena->release(first, 16 * shm::page));
+  EXPECT_EQ(bytes_of_pages(arena->memory()), header + 16 * shm::page);
+  EXPECT_TRUE(all_are({second, 16 * shm::page}, std::byte{2}));
+  EXPECT_EQ(arena->allocate(16 * shm::page), first) << "its addresses are free";
+}
+
+TEST(ShmArena, AForkedChildReleasesNoneOfItsParentsScratch) {
+  auto arena = *shm::Arena::create(4 * shm::page);
+  std::byte* const block = arena->allocate(4 * shm::page);
+  std::fill_n(block, 4 * shm::page, std::byte{1});
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(arena->release(block, 4 * shm::page) ? 0 : 1);
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0) << "not by free(), either";
+  EXPECT_TRUE(all_are({block, 4 * shm::page}, std::byte{1}));
+}
+
 TEST(SharedMemory, PagesExistAlsoWhereTheKernelMakesNoneOfAMapping) {
   constexpr std::size_t bytes = 3 * shm::large_page;
   const auto memory = *shm::SharedMemory::create(bytes);

@@ -280,6 +280,8 @@ class Endpoint {
   /// Memory of the host that it holds for its connections, as far as it knows: what several ranks share is divided
   /// among them. Buffers of the kernel and of a provider are not in it.
   virtual std::size_t held_bytes() const { return 0; }
+  /// The same once there is a connection to every peer that it was told of.
+  virtual std::size_t most_held_bytes() const { return held_bytes(); }
 
   /// One line for people: "tcp 127.0.0.1:41234, 1 socket per peer, cubic, ...".
   virtual std::string describe() const = 0;

@@ -79,6 +79,7 @@ class ForwardingEndpoint : public Endpoint {
   unsigned way_from(Rank peer, std::size_t bytes) override { return inner_->way_from(peer, bytes); }
   int connections_per_peer() const override { return inner_->connections_per_peer(); }
   std::size_t held_bytes() const override { return inner_->held_bytes(); }
+  std::size_t most_held_bytes() const override { return inner_->most_held_bytes(); }
   LinkFacts link_facts() const override { return inner_->link_facts(); }
   std::string describe() const override { return inner_->describe(); }
 

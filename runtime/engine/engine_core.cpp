@@ -59,9 +59,10 @@ std::shared_ptr<EngineCore> EngineCore::make(EngineParts parts) {
     core->flat_engine_.emplace(FlatEngine{*core->transfer_, core->flat_scratch_, core->mapped_, core->parts_.waiting,
                                           *core->parts_.clock, core->news_, core->orphans_, core->drive_->asked});
   // Where memory of GPUs is lent messages are as long as all of the budget can hold a few of.
-  const MemoryAccount held = core->memory();
+  MemoryAccount at_most = core->memory();
+  if (core->parts_.endpoint) at_most.channels = core->parts_.endpoint->most_held_bytes();
   if (core->parts_.agreed.lent_segment_bytes == 0)
-    core->scratch_.limit(scratch_beside(held.scratch_limit, held.connections(), held.peers));
+    core->scratch_.limit(scratch_beside(at_most.scratch_limit, at_most.connections(), at_most.peers));
   std::size_t eager = fabring::eager_bytes;
   if (core->transfer_) eager = std::min(core->transfer_->most_record_bytes(), most_unasked_bytes);
   eager = core->parts_.eager_bytes.value_or(eager);

@@ -31,8 +31,9 @@ void run(std::string_view input) {
   WireEnds& ends = WireEnds::fresh();
   Ledger ledger;
   tcp::LaneWatch watch;
-  tcp::Peer peer(1, ledger, watch);
-  tcp::Lane lane(peer, ends.take_ours());
+  tcp::Staging staging;
+  tcp::Peer peer(1, ledger, watch, staging);
+  tcp::Lane lane(peer, ends.take_ours(), staging);
   SlotTable posted;
   std::array<std::vector<std::byte>, capacities.size()> memory;  // of their own, so that a byte too many is seen
   for (Slot slot = 0; slot < capacities.size(); ++slot) {

@@ -87,6 +87,7 @@ class SimEndpoint final : public Endpoint {
   void finish_sending() override {}
   void close() override { fabric_.close(self_); }
   EndpointCounters counters() const override { return fabric_.ports_[self_].counters; }
+  std::size_t most_held_bytes() const override { return SimFabric::held_once_connected; }
   std::string describe() const override { return "simulated, rank " + std::to_string(self_); }
 
  private:

@@ -36,6 +36,9 @@ struct Weather {
 
 class SimFabric {
  public:
+  /// What an endpoint says that it may come to hold. It never does.
+  static constexpr std::size_t held_once_connected = 1000;
+
   SimFabric(Timeline& timeline, int ranks, Weather weather);
   ~SimFabric();
 

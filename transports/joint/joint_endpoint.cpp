@@ -190,6 +190,7 @@ class JointEndpoint final : public Endpoint {
   unsigned way_from(Rank peer, std::size_t bytes) override { return at(peer).way_from(peer, bytes); }
   int connections_per_peer() const override { return network_->connections_per_peer(); }
   std::size_t held_bytes() const override { return local_->held_bytes() + network_->held_bytes(); }
+  std::size_t most_held_bytes() const override { return local_->most_held_bytes() + network_->most_held_bytes(); }
   std::string describe() const override { return local_->describe() + "; " + network_->describe(); }
 
  private:

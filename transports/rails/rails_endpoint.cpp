@@ -284,6 +284,12 @@ std::size_t RailsEndpoint::held_bytes() const {
   return sum;
 }
 
+std::size_t RailsEndpoint::most_held_bytes() const {
+  std::size_t sum = 0;
+  for (const auto& rail : rails_) sum += rail.endpoint->most_held_bytes();
+  return sum;
+}
+
 std::string RailsEndpoint::describe() const {
   std::string text = fmt::format("{} cards:", rails_.size());
   for (std::size_t i = 0; i < rails_.size(); ++i) {

@@ -60,6 +60,7 @@ class RailsEndpoint final : public Endpoint {
   unsigned way_from(Rank peer, std::size_t bytes) override;
   int connections_per_peer() const override;
   std::size_t held_bytes() const override;
+  std::size_t most_held_bytes() const override;
   std::string describe() const override;
 
  private:

@@ -6,14 +6,11 @@
 #include <chrono>
 #include <system_error>
 
+#include "runtime/base/check.hpp"
 #include "runtime/base/copy_bytes.hpp"
 
 namespace fabring::tcp {
 namespace {
-
-// Read beyond a long message, and before one: the next header and perhaps a few small messages; more would be copied
-// twice.
-constexpr std::size_t trailing_bytes = 1024;
 
 std::string errno_text(int error) { return std::generic_category().message(error); }
 
@@ -33,8 +30,8 @@ Progress Lane::write(Ledger& ledger) {
   const std::size_t offered = batch_.left() < turn_bytes + long_message_bytes ? batch_.left() : turn_bytes;
   Batch::Parts parts;
   const std::size_t count = batch_.parts(offered, parts);
-  const net::IoResult wrote =
-      count == 1 ? stream_->write(parts[0].iov_base, parts[0].iov_len) : stream_->write(std::span(parts.data(), count));
+  const net::IoResult wrote = count == 1 ? stream_->write(parts.at[0].iov_base, parts.at[0].iov_len)
+                                         : stream_->write(std::span(parts.at.data(), count));
   full_ = wrote.state == net::Io::again || (wrote.state == net::Io::done && wrote.bytes < offered);
   if (wrote.state == net::Io::again) return Progress::blocked;
   if (wrote.state != net::Io::done) return fail("failed: " + errno_text(wrote.error));
@@ -56,6 +53,17 @@ void Lane::finish_sending() {
 }
 
 Progress Lane::read(SlotTable& posted, Ledger& ledger) {
+  if (end_ > 0) std::memcpy(staging_.data(), rest_.data(), end_);
+  const Progress progress = read_staged(posted, ledger);
+  if (progress == Progress::failed) return progress;
+  end_ -= begin_;
+  FABRING_CHECK(end_ <= rest_.size());
+  if (end_ > 0) std::memcpy(rest_.data(), staging_.data() + begin_, end_);
+  begin_ = 0;
+  return progress;
+}
+
+Progress Lane::read_staged(SlotTable& posted, Ledger& ledger) {
   std::size_t read_bytes = 0;
   bool drained = false;
   while (true) {
@@ -87,7 +95,7 @@ Progress Lane::read(SlotTable& posted, Ledger& ledger) {
     const std::size_t direct = receiving_ ? std::min(expected_ - received_, turn_bytes) : 0;
     if (direct > 0) parts[count++] = {incoming_.into + received_, direct};
     // A message that does not fit here with its header takes a second system call anyway, and its kind often follow.
-    const std::size_t room = header_bytes + expected_ > staging_bytes ? trailing_bytes : staging_bytes - end_;
+    const std::size_t room = header_bytes + expected_ > staging_.size() ? trailing_bytes : staging_.size() - end_;
     parts[count++] = {staging_.data() + end_, direct < turn_bytes ? room : 0};
     const std::size_t asked = parts[0].iov_len + (count > 1 ? parts[1].iov_len : 0);
     const net::IoResult got =

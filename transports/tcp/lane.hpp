@@ -4,7 +4,8 @@
 //
 // Reading. Between messages it reads into a small staging buffer, so that a header and a small message cost one system
 // call; the rest of a large message is read straight into its place, followed by the beginning of the next one. After a
-// message that does not fit into that buffer little is read there, as the next one is likely to be as long.
+// message that does not fit into that buffer little is read there, as the next one is likely to be as long. The buffer
+// is one for all lanes of an endpoint, which are many: what a lane has to leave there it keeps until its next turn.
 
 #include <array>
 #include <memory>
@@ -28,9 +29,13 @@ enum class Progress : std::uint8_t {
   failed,   ///< see failure()
 };
 
+/// What lanes read into, one after the other.
+using Staging = std::array<std::byte, 16 * 1024>;
+
 class Lane {
  public:
-  Lane(Peer& owner, std::unique_ptr<net::Stream> stream) : owner_(owner), stream_(std::move(stream)) {}
+  Lane(Peer& owner, std::unique_ptr<net::Stream> stream, Staging& staging)
+      : owner_(owner), stream_(std::move(stream)), staging_(staging) {}
 
   Peer& owner() { return owner_; }
   net::Stream& stream() const { return *stream_; }
@@ -68,19 +73,23 @@ class Lane {
   } watch;
 
  private:
+  Progress read_staged(SlotTable& posted, Ledger& ledger);
   /// more: its padding is still to come.
   Progress take_header(SlotTable& posted);
   void finish_receive(SlotTable& posted, Ledger& ledger);
   Progress fail(std::string why);
   Progress end_of_stream();
 
-  static constexpr std::size_t staging_bytes = 16 * 1024;
+  // Read beyond a long message, and before one: the next header and perhaps a few small messages; more would be copied
+  // twice. No more than that is ever left between turns.
+  static constexpr std::size_t trailing_bytes = 1024;
   // Bytes per turn: enough to make a system call cheap, little enough to hand out what is ready while it is in the
   // cache.
   static constexpr std::size_t turn_bytes = 1 << 20;
 
   Peer& owner_;
   std::unique_ptr<net::Stream> stream_;
+  Staging& staging_;
   std::string failure_;
 
   Batch batch_;
@@ -95,7 +104,7 @@ class Lane {
   std::chrono::nanoseconds began_{0};  // of a large message: when its header was read
   std::size_t begin_ = 0;              // unread part of staging_
   std::size_t end_ = 0;
-  std::array<std::byte, staging_bytes> staging_;
+  std::array<std::byte, trailing_bytes> rest_;  // between turns, that part
 };
 
 }  // namespace fabring::tcp

@@ -64,7 +64,7 @@ bool Peer::wants(std::uint32_t index, std::uint32_t count) const {
 void Peer::attach(std::uint32_t index, std::uint32_t count, std::unique_ptr<net::Stream> stream) {
   if (!wants(index, count)) return;
   lane_count_ = count;
-  Lane& lane = *lanes_.emplace_back(std::make_unique<Lane>(*this, std::move(stream)));
+  Lane& lane = *lanes_.emplace_back(std::make_unique<Lane>(*this, std::move(stream), staging_));
   lane_index_.push_back(index);
   watch_.heat(lane);
   take_queued(lane);

@@ -15,7 +15,8 @@ inline constexpr std::uint32_t most_lanes = 16;
 
 class Peer {
  public:
-  Peer(Rank rank, Ledger& ledger, LaneWatch& watch) : rank_(rank), ledger_(ledger), watch_(watch) {}
+  Peer(Rank rank, Ledger& ledger, LaneWatch& watch, Staging& staging)
+      : rank_(rank), ledger_(ledger), watch_(watch), staging_(staging) {}
 
   Rank rank() const { return rank_; }
   const std::optional<net::SocketAddress>& address() const { return address_; }
@@ -43,6 +44,7 @@ class Peer {
   const Status& error() const { return error_; }
   bool dialed = false;
   std::uint64_t bytes_in_motion() const;
+  std::size_t lanes() const { return lanes_.size(); }
   const Lane* first_lane() const { return lanes_.empty() ? nullptr : lanes_.front().get(); }
 
  private:
@@ -64,6 +66,7 @@ class Peer {
   const Rank rank_;
   Ledger& ledger_;
   LaneWatch& watch_;
+  Staging& staging_;
   std::optional<net::SocketAddress> address_;
   State state_ = State::alive;
   Status error_;

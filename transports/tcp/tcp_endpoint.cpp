@@ -76,7 +76,8 @@ TcpEndpoint::TcpEndpoint(const EndpointOptions& options)
           [this](Rank peer, DialEnd how, const Status& why) { not_connected(peer, how, why); }) {
   loop_.allow_silence(options.config.silence_timeout);
   for (Rank rank = 0; rank < options.world_size; ++rank) {
-    if (rank != options.self) peers_[static_cast<std::size_t>(rank)] = std::make_unique<Peer>(rank, ledger_, watch_);
+    if (rank != options.self)
+      peers_[static_cast<std::size_t>(rank)] = std::make_unique<Peer>(rank, ledger_, watch_, staging_);
   }
 }
 
@@ -317,8 +318,15 @@ int TcpEndpoint::connections_per_peer() const {
 std::size_t TcpEndpoint::held_bytes() const {
   std::size_t lanes = 0;
   for (const auto& peer : peers_)
-    if (peer && peer->address()) lanes += lanes_to(*peer->address());
-  return lanes * sizeof(Lane);
+    if (peer) lanes += peer->lanes();
+  return sizeof(Staging) + lanes * sizeof(Lane);
+}
+
+std::size_t TcpEndpoint::most_held_bytes() const {
+  std::size_t lanes = 0;
+  for (const auto& peer : peers_)
+    if (peer && peer->address()) lanes += std::max<std::size_t>(peer->lanes(), lanes_to(*peer->address()));
+  return sizeof(Staging) + lanes * sizeof(Lane);
 }
 
 std::string TcpEndpoint::describe() const {

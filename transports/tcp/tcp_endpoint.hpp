@@ -39,6 +39,7 @@ class TcpEndpoint final : public Endpoint {
   EndpointCounters counters() const override;
   int connections_per_peer() const override;
   std::size_t held_bytes() const override;
+  std::size_t most_held_bytes() const override;
   std::string describe() const override;
 
  private:
@@ -59,6 +60,7 @@ class TcpEndpoint final : public Endpoint {
   net::Loop loop_;  // before everything made from it
   Ledger ledger_;
   LaneWatch watch_;
+  Staging staging_;
   std::shared_ptr<std::atomic<std::uint64_t>> strangers_ = std::make_shared<std::atomic<std::uint64_t>>(0);
   std::vector<std::unique_ptr<Peer>> peers_;  // by rank; null at our own
   Dialer dialer_;

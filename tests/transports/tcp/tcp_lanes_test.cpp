@@ -102,6 +102,17 @@ TEST(TcpTwoLanes, WhatComesBehindALaneThatIsFullGoesByTheOther) {
   EXPECT_FALSE(bench.ended(stuck));
 }
 
+TEST(TcpLane, CountsAsMemoryOnceItIsThere) {
+  Bench bench(1);
+  ASSERT_TRUE(bench.endpoint->add_peer(0, "tcp 127.0.0.1:9").ok());  // the higher rank dials nobody
+  const std::size_t before = bench.endpoint->held_bytes(), most = bench.endpoint->most_held_bytes();
+  EXPECT_GT(most, before);
+  EXPECT_LT(most - before, 2048u) << "a large world has thousands of them";
+  ASSERT_TRUE(bench.connect());
+  EXPECT_EQ(bench.endpoint->held_bytes(), most);
+  EXPECT_EQ(bench.endpoint->most_held_bytes(), most);
+}
+
 INSTANTIATE_TEST_SUITE_P(Peers, TcpManyLanes, testing::Values(20, 70));
 
 }  // namespace

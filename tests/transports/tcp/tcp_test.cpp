@@ -207,9 +207,9 @@ TEST(Batch, IsTheSameStreamHoweverMuchEachWriteTakes) {
     std::size_t in_parts = 0;
     const std::size_t end = written.size() + taken;
     for (std::size_t i = 0; i < count; ++i) {
-      const auto* at = static_cast<const std::byte*>(parts[i].iov_base);
-      in_parts += parts[i].iov_len;
-      written.insert(written.end(), at, at + std::min(parts[i].iov_len, end - written.size()));
+      const auto* at = static_cast<const std::byte*>(parts.at[i].iov_base);
+      in_parts += parts.at[i].iov_len;
+      written.insert(written.end(), at, at + std::min(parts.at[i].iov_len, end - written.size()));
     }
     ASSERT_EQ(in_parts, offered);
     batch.advance(taken, [&](const tcp::Outgoing& message) { EXPECT_EQ(message.context, done++); });

@@ -4,11 +4,6 @@
 #include <vector>
 
 namespace fabring::shm {
-namespace {
-
-constexpr std::size_t longest = FastRing::most_lent_bytes;  // a segment
-
-}  // namespace
 
 struct CommonCopies::Blocks {
   Blocks(std::shared_ptr<Arena> of, std::size_t at_once) : arena(std::move(of)), most(at_once) {}
@@ -47,5 +42,7 @@ std::shared_ptr<const CommonCopy> CommonCopies::take(std::size_t bytes) {
             delete done;
           }};
 }
+
+std::size_t CommonCopies::held_bytes() const { return blocks_->made * longest; }
 
 }  // namespace fabring::shm

@@ -19,13 +19,16 @@ struct CommonCopy {
 
 class CommonCopies {
  public:
-  static constexpr std::size_t most = 8;  ///< more than tiles are under way
+  static constexpr std::size_t most = 8;                             ///< more than tiles are under way
+  static constexpr std::size_t longest = FastRing::most_lent_bytes;  ///< of each; a segment
 
   explicit CommonCopies(std::shared_ptr<Arena> arena, std::size_t at_once = most);
   /// True, and for ever: take() has memory as soon as what is held comes back.
   bool has_memory();
   /// Memory for one; null: as many as there may be are held, or it is too long. It may outlive this object.
   std::shared_ptr<const CommonCopy> take(std::size_t bytes);
+  /// Of all that were ever made, which are kept.
+  std::size_t held_bytes() const;
 
  private:
   struct Blocks;

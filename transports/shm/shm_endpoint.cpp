@@ -277,8 +277,18 @@ EndpointCounters ShmEndpoint::counters() const {
 }
 
 // Two ranks share what a pair has.
+std::size_t ShmEndpoint::bytes_of_pairs() const {
+  return near_.size() * Pair::of_world(nullptr, options_.world_size).size() / 2;
+}
+
 std::size_t ShmEndpoint::held_bytes() const {
-  return page + near_.size() * Pair::of_world(nullptr, static_cast<int>(peers_.size())).size() / 2;
+  return arena_->page() + bytes_of_pairs() + copies_.held_bytes() + fast_copies_.held_bytes();
+}
+
+// Peers that meet have one copy between them all; more are made by messages.
+std::size_t ShmEndpoint::most_held_bytes() const {
+  const bool has_copy = options_.world_size > 2 && !near_.empty();
+  return arena_->page() + bytes_of_pairs() + (has_copy ? CommonCopies::longest : 0);
 }
 
 // The arena is placed in a stretch that is larger by a large page.

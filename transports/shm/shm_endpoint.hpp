@@ -50,6 +50,7 @@ class ShmEndpoint final : public Endpoint, private FastMessages {
   void close() override;
   EndpointCounters counters() const override;
   std::size_t held_bytes() const override;
+  std::size_t most_held_bytes() const override;
   std::string describe() const override;
   std::shared_ptr<MemorySource> memory() override { return arena_; }
   std::shared_ptr<MemorySource> mapped_memory() override { return mapped_; }
@@ -81,6 +82,7 @@ class ShmEndpoint final : public Endpoint, private FastMessages {
   void look_around();
   void introduce();
   void fail(const Status& why);
+  std::size_t bytes_of_pairs() const;
 
   const EndpointOptions options_;
   const MakerProcess maker_;

@@ -87,6 +87,7 @@ TEST_F(WrittenAhead, IsOneCopyForPeersWithoutALanding) {
   for (Rank rank = 1; rank < 4; ++rank)
     received.push_back(world.recv(rank, 0, 9, into[static_cast<std::size_t>(rank)]));
   auto to = ahead_of({{1, 9}, {2, 9}, {3, 9}});
+  const std::size_t held = world.at(0).held_bytes();
   write(to, message, 16 * kib);
   for (const Ahead& each : to) ASSERT_EQ(each.way, Ahead::Way::common);
   for (const Ahead& each : to) EXPECT_EQ(post(each, message, 1 << 20), Post::lent);
@@ -95,6 +96,7 @@ TEST_F(WrittenAhead, IsOneCopyForPeersWithoutALanding) {
     EXPECT_DONE(world, received[static_cast<std::size_t>(rank - 1)]);
     EXPECT_TRUE(into[static_cast<std::size_t>(rank)] == sent) << "rank " << rank;
   }
+  EXPECT_EQ(world.at(0).held_bytes(), held + shm::FastRing::most_lent_bytes) << "kept for the next one";
 }
 
 TEST_F(WrittenAhead, IsSentAsAnyOtherWhereThatIsAsGood) {

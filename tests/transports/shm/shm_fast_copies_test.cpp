@@ -13,10 +13,12 @@ TEST(ShmFastMessages, ThatAreTooLongForTheRingLieInCopiesOfWhichThereAreFew) {
   const auto longest = messages.most_bytes_of_few();
   ASSERT_GT(longest, messages.most_bytes());
   const auto way = [&](Rank from, Rank to) { return world.at(from).fast_messages()->fast_peer(to); };
+  const std::size_t held = world.at(0).held_bytes();
   std::uint32_t sent = 0;
   for (Rank to = 1; way(0, to)->put(head_of(sent), pattern(longest, sent)); to = to % 3 + 1) ASSERT_LT(++sent, 100u);
   EXPECT_GE(sent, 3u);
   ASSERT_EQ(sent % 3, 0u) << "each has its share";
+  EXPECT_EQ(world.at(0).held_bytes(), held + (sent - 1) * longest) << "one was there when they met";
   EXPECT_TRUE(way(0, 1)->put(head_of(100), pattern(1000, 1))) << "there is room for others";
   FastMessage came;
   for (std::uint32_t number = 0; number < 3 * sent; ++number) {

@@ -104,7 +104,8 @@ Exit Commands::run(std::string_view line) {
   if (words.verb() == "call") return call(words);
   if (words.verb() == "call_v") return call_v(words);
   if (words.verb() == "health") return health(words);
-  if (words.verb() == "blocks" || words.verb() == "messages" || words.verb() == "crossed") return exchange(words);
+  if (words.verb() == "blocks" || words.verb() == "messages" || words.verb() == "crossed" || words.verb() == "crowd")
+    return exchange(words);
   if (words.verb() == "rough") return rough(words);
   if (words.verb() == "work") return work(words);
   if (words.verb() == "stuck") return stuck(words);
@@ -299,6 +300,7 @@ Exit Commands::exchange(const Words& words) {
   const auto unit = static_cast<std::size_t>(words.number("unit", 100));
   const auto done = words.verb() == "blocks"     ? exchange_blocks(on(words), steps, unit)
                     : words.verb() == "messages" ? exchange_messages(on(words), steps, unit)
+                    : words.verb() == "crowd"    ? exchange_crowd(on(words), steps, unit)
                                                  : exchange_crossed(on(words), steps, unit);
   if (!done.status.ok()) return report(words.verb(), done.status);
   if (done.wrong.empty()) return Exit::fine;

@@ -51,7 +51,7 @@ class Commands {
   Exit call(const Words& words);        // see calls.hpp; on
   Exit call_v(const Words& words);      // of blocks, of lengths of their own or of count: see calls.hpp; on
   Exit health(const Words& words);      // waits until it is not good any more, on
-  Exit exchange(const Words& words);    // blocks, messages, crossed: steps, unit (elements), on
+  Exit exchange(const Words& words);    // blocks, messages, crossed, crowd: steps, unit (elements), on
   Exit rough(const Words& words);       // type, op, sizes (bytes), mapped, on
   Exit work(const Words& words);        // ms of something else
   Exit stuck(const Words& words);       // an allreduce whose reduction does not return, on

@@ -7,19 +7,13 @@ import threading
 import time
 
 import harness
-from harness import Job, arguments, processor_seconds, require, run_cases, status_in_full
+from harness import Job, arguments, counted, processor_seconds, require, run_cases, status_in_full
 
 MEBIBYTE = 1 << 20
 WAKES = 20  # in a second, all threads of a rank; 5 to 7 were measured
 SPINNING = 0.5  # of a processor, all four ranks together; 0.002 was measured, 0.03 where other machines' work was counted, too
 SHARE = 0.5  # of what the kernel counts is in the account at least; 0.8 was measured over shm, more than all elsewhere
 READY = 10  # seconds for 16 ranks; 0.5 to 2.2 were measured on two busy cores
-
-
-def counted(pid):
-    """Bytes of anonymous and of shared memory; of what ranks share each has its part."""
-    with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as lines:
-        return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith(("Pss_Anon:", "Pss_Shmem:")))
 
 
 @contextlib.contextmanager

@@ -245,4 +245,26 @@ Exchanged exchange_crossed(Communicator communicator, int steps, std::size_t uni
   return here.status.ok() && here.wrong.empty() ? beside : here;
 }
 
+Exchanged exchange_crowd(Communicator communicator, int steps, std::size_t unit) {
+  std::vector<Communicator> crowd;
+  for (int i = 0; i < 16; ++i) {
+    auto one = communicator.duplicate("crowd " + std::to_string(i));
+    if (!one) return {one.error(), ""};
+    crowd.push_back(std::move(*one));
+  }
+  // Odd ranks begin with the last, so that all of them are under way together.
+  if (communicator.rank() % 2 == 1) std::reverse(crowd.begin(), crowd.end());
+  for (int step = 0; step < steps; ++step) {
+    std::vector<std::vector<std::int32_t>> data(crowd.size(), std::vector<std::int32_t>(unit, 1));
+    std::vector<fabring::Work> works;
+    for (std::size_t i = 0; i < crowd.size(); ++i)
+      works.push_back(crowd[i].allreduce_async(data[i].data(), data[i].data(), unit, DataType::int32, ReduceOp::sum));
+    for (fabring::Work& work : works)
+      if (Status done = work.wait(); !done.ok()) return {std::move(done), ""};
+    for (const auto& sum : data)
+      if (sum != std::vector<std::int32_t>(unit, communicator.size())) return {{}, "a sum of a crowd"};
+  }
+  return {};
+}
+
 }  // namespace rank_program

@@ -23,4 +23,7 @@ Exchanged exchange_messages(fabring::Communicator communicator, int steps, std::
 /// the second.
 Exchanged exchange_crossed(fabring::Communicator communicator, int steps, std::size_t unit);
 
+/// Sums on 16 communicators over the same ranks, all under way together.
+Exchanged exchange_crowd(fabring::Communicator communicator, int steps, std::size_t unit);
+
 }  // namespace rank_program

@@ -94,6 +94,12 @@ def status_in_full(options, job):
     return until("what all drivers say", 15, look)
 
 
+def counted(pid):
+    """Bytes of anonymous and of shared memory; of what ranks share each has its part."""
+    with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as lines:
+        return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith(("Pss_Anon:", "Pss_Shmem:")))
+
+
 def processor_seconds(pid):
     """Of all threads; the process's own numbers are hundredths of a second."""
     spent = 0

@@ -48,6 +48,8 @@ fabring_status_code report(fabring_error* error, ErrorCode code, const char* mes
   return write(error, code, message, {});
 }
 
+Status no_memory() { return {ErrorCode::out_of_memory, no_memory_text}; }
+
 Status null_argument(const char* name) {
   return {ErrorCode::invalid_argument, std::string("the argument '") + name + "' is null"};
 }

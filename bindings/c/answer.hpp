@@ -19,13 +19,15 @@ bool is_usable(const fabring_error* error) noexcept;
 /// What is wrong with it then.
 Status error_not_initialised();
 
+inline constexpr const char* no_memory_text = "this machine has no memory left for what the call needs";
+
 /// Runs `body`, which returns a Status, and reports to an error structure that is usable.
 template <class Body>
 fabring_status_code guarded(fabring_error* error, Body&& body) noexcept {
   try {
     return report(error, body());
   } catch (const std::bad_alloc&) {
-    return report(error, ErrorCode::out_of_memory, "this machine has no memory left for what the call needs");
+    return report(error, ErrorCode::out_of_memory, no_memory_text);
   } catch (const std::exception& thrown) {
     return report(error, ErrorCode::internal, thrown.what());
   } catch (...) {
@@ -49,6 +51,8 @@ fabring_status_code act_anyway(fabring_error* error, Body&& body) noexcept {
   return code == FABRING_STATUS_OK ? FABRING_STATUS_INVALID_ARGUMENT : code;
 }
 
+/// This machine has none left for what the call needs.
+Status no_memory();
 /// "the argument 'world' is null"
 Status null_argument(const char* name);
 

@@ -77,7 +77,12 @@ fabring_status_code answer_or_refuse(H* handle, const char* name, fabring_error*
                                      Body&& body) noexcept {
   return act_anyway(error, [&]() -> Status {
     FABRING_TRY(check_handle(handle, name));
-    return is_usable(error) ? body() : refuse(error_not_initialised());
+    if (!is_usable(error)) return refuse(error_not_initialised());
+    try {
+      return body();
+    } catch (const std::bad_alloc&) {  // before it was called
+      return refuse(no_memory());
+    }
   });
 }
 

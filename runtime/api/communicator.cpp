@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <new>
 #include <utility>
 
 #include "runtime/api/engine_of.hpp"
@@ -89,6 +90,15 @@ std::shared_ptr<Execution> failed_execution(const std::shared_ptr<CommunicatorCo
   return execution;
 }
 
+// What a call needs before it has a number: nothing has been sent of it, and its caller may repeat it.
+Status no_memory(const CommunicatorCore& core, const Operation& operation) {
+  return Status(ErrorCode::out_of_memory,
+                fmt::format("{} on '{}', rank {}{}: this process has no memory left for what the call needs; see what "
+                            "ulimit -v and the limits of its container allow",
+                            name(operation.collective), core.label, core.self, core.in_the_job(core.self)),
+                own_fault(core, name(operation.collective)));
+}
+
 std::shared_ptr<const ChoiceTable> choices_of(EngineCore& engine, CommunicatorCore& core) {
   {
     std::lock_guard lock(core.mutex);
@@ -116,11 +126,50 @@ Result<Call> call_of(EngineCore& engine, const std::shared_ptr<CommunicatorCore>
   return make_call(operation, *core, *choices_of(engine, *core), engine.config(), engine.device());
 }
 
+Result<Call> call_if_there_is_memory(EngineCore& engine, const std::shared_ptr<CommunicatorCore>& core,
+                                     const Operation& operation) {
+  try {
+    return call_of(engine, core, operation);
+  } catch (const std::bad_alloc&) {
+    return no_memory(*core, operation);
+  }
+}
+
 Result<Call> checked_call(EngineCore& engine, const std::shared_ptr<CommunicatorCore>& core,
                           const Operation& operation) {
-  auto call = call_of(engine, core, operation);
+  auto call = call_if_there_is_memory(engine, core, operation);
   if (!call) not_called(engine, core, operation, call.error());
   return call;
+}
+
+// Submits it, or nothing at all.
+Result<std::shared_ptr<Execution>> submit(EngineCore& engine, const std::shared_ptr<CommunicatorCore>& core, Call call,
+                                          bool background, const Operation& operation) {
+  try {
+    return engine.submit(core, std::move(call), background, &operation);
+  } catch (const std::bad_alloc&) {
+    return no_memory(*core, operation);
+  }
+}
+
+std::shared_ptr<Execution> submit_or_refuse(EngineCore& engine, const std::shared_ptr<CommunicatorCore>& core,
+                                            Call call, bool background, const Operation& operation) {
+  auto execution = submit(engine, core, std::move(call), background, operation);
+  if (execution) return *execution;
+  not_called(engine, core, operation, execution.error());
+  return failed_execution(core, execution.error());
+}
+
+// As EngineCore::run().
+Status run_or_refuse(EngineCore& engine, const std::shared_ptr<CommunicatorCore>& core, Call call,
+                     const Operation& operation) {
+  try {
+    return engine.run(core, std::move(call), operation);
+  } catch (const std::bad_alloc&) {
+    const Status why = no_memory(*core, operation);
+    not_called(engine, core, operation, why);
+    return why;
+  }
 }
 
 // After one that was refused no collective is begun: it would meet another one of the group on the other ranks.
@@ -130,26 +179,47 @@ std::vector<Work> begin_group(const std::shared_ptr<CommunicatorCore>& core, std
   if (!engine) return std::vector<Work>(operations.size(), Work(failed_execution(core, no_engine(core))));
   std::vector<Result<Call>> calls;
   calls.reserve(operations.size());
-  for (const Operation& operation : operations) calls.push_back(call_of(*engine, core, operation));
+  for (const Operation& operation : operations) calls.push_back(call_if_there_is_memory(*engine, core, operation));
   const Status overlap = check_group(calls, *core);
   std::vector<Work> works;
   works.reserve(operations.size());
   Status refused;
   for (std::size_t i = 0; i < operations.size(); ++i) {
     const bool collective = !is_message(operations[i].collective);
-    const Status wrong = !overlap.ok() ? overlap : calls[i] ? Status() : calls[i].error();
+    Status wrong = !overlap.ok() ? overlap : calls[i] ? Status() : calls[i].error();
     if (collective && overlap.ok() && !refused.ok()) {
       works.emplace_back(
           failed_execution(core, refused.with_prefix("not begun, as one before it in its group was refused: ")));
-    } else if (wrong.ok()) {
-      works.emplace_back(engine->submit(core, std::move(*calls[i]), background, &operations[i]));
-    } else {
-      not_called(*engine, core, operations[i], wrong);
-      works.emplace_back(failed_execution(core, wrong));
-      if (collective) refused = wrong;
+      continue;
     }
+    if (wrong.ok()) {
+      auto begun = submit(*engine, core, std::move(*calls[i]), background, operations[i]);
+      if (begun) works.emplace_back(std::move(*begun));
+      wrong = begun.error();
+    }
+    if (wrong.ok()) continue;
+    not_called(*engine, core, operations[i], wrong);
+    works.emplace_back(failed_execution(core, wrong));
+    if (collective) refused = wrong;
   }
   return works;
+}
+
+// Nothing of it is begun where there is no memory for it as a whole.
+std::vector<Work> begin_all_or_refuse(const std::shared_ptr<CommunicatorCore>& core,
+                                      std::span<const Operation> operations, bool background) {
+  try {
+    return begin_group(core, operations, background);
+  } catch (const std::bad_alloc&) {
+    std::vector<Work> works;
+    const auto engine = engine_of(core);
+    for (const Operation& operation : operations) {
+      const Status why = engine ? no_memory(*core, operation) : no_engine(core);
+      if (engine) not_called(*engine, core, operation, why);
+      works.emplace_back(failed_execution(core, why));
+    }
+    return works;
+  }
 }
 
 // The program called this, and nothing of the sizes of its steps.
@@ -171,7 +241,7 @@ Status run_step(const std::shared_ptr<CommunicatorCore>& core, const Operation& 
   auto call = checked_call(*engine, core, operation);
   if (!call) return named(*core, of, call.error());
   call->step_of = of;
-  const Status ended = engine->run(core, std::move(*call), operation);
+  const Status ended = run_or_refuse(*engine, core, std::move(*call), operation);
   return ended.ok() ? ended : named(*core, of, ended);
 }
 
@@ -182,7 +252,7 @@ Status Communicator::run(const Operation& operation) {
   if (!engine) return no_engine(core_);
   auto call = checked_call(*engine, core_, operation);
   if (!call) return call.error();
-  return engine->run(core_, std::move(*call), operation);
+  return run_or_refuse(*engine, core_, std::move(*call), operation);
 }
 
 Work Communicator::start(const Operation& operation) {
@@ -190,15 +260,15 @@ Work Communicator::start(const Operation& operation) {
   if (!engine) return Work(failed_execution(core_, no_engine(core_)));
   auto call = checked_call(*engine, core_, operation);
   if (!call) return Work(failed_execution(core_, call.error()));
-  return Work(engine->submit(core_, std::move(*call), true, &operation));
+  return Work(submit_or_refuse(*engine, core_, std::move(*call), true, operation));
 }
 
 std::vector<Work> Communicator::start_group(std::span<const Operation> operations) {
-  return begin_group(core_, operations, true);
+  return begin_all_or_refuse(core_, operations, true);
 }
 
 Status Communicator::run_group(std::span<const Operation> operations) {
-  std::vector<Work> works = begin_group(core_, operations, false);
+  std::vector<Work> works = begin_all_or_refuse(core_, operations, false);
   Status first;
   for (Work& work : works)
     if (const Status status = work.wait(); first.ok()) first = status;
@@ -263,7 +333,7 @@ struct Prepared::State {
         return failed_execution(core, marked.with_prefix(now.describe() + ": "));
       }
     }
-    return engine.submit(core, std::move(now), background, &operation);
+    return submit_or_refuse(engine, core, std::move(now), background, operation);
   }
 };
 
@@ -309,7 +379,7 @@ Status Prepared::run() {
   if (state_->call.device.any()) return Work(state_->start(*engine, false)).wait();
   if (!state_->operation.by_blocks)
     if (auto status = EngineCore::run_again(state_->core, state_->operation)) return *std::move(status);
-  return engine->run(state_->core, state_->call, state_->operation);
+  return run_or_refuse(*engine, state_->core, state_->call, state_->operation);
 }
 
 void Prepared::refused(const Status& why) {

@@ -27,8 +27,9 @@ void EngineCore::set_going(const Execution& execution) {
   if (!drive_->try_lock()) {
     wake_driver();
   } else {
+    HeldDrive held(*drive_);
     if (begins_now(execution)) progress();
-    release_drive();
+    release_drive(held);
     notify_waiters();  // who found it taken meanwhile
   }
   if (!execution.done() || undelivered_.load()) progress_thread_.go_on_without();
@@ -85,8 +86,9 @@ void EngineCore::see_what_has_come(const std::function<bool()>& enough) {
 // calls do not ask, as they go through shared memory, is asked now and then: it keeps its quiet connections alive.
 void EngineCore::look_if_idle() {
   if (pending_.load() > 0 || leaving_.has_begun() || !drive_->try_lock()) return;
+  HeldDrive held(*drive_);
   see_what_has_come([this] { return leaving_.has_begun(); });
-  release_drive();
+  release_drive(held);
   notify_waiters();
   if (undelivered_.load() && !leaving_.has_begun()) have_delivered();
 }

@@ -15,6 +15,22 @@ namespace {
 
 constexpr std::uint64_t world_id = std::uint64_t{1} << 32;  // global
 
+// One more operation that is pending, unless it is not submitted after all.
+class CountedAsPending {
+ public:
+  explicit CountedAsPending(std::atomic<std::size_t>& pending) : pending_(pending) { pending_.fetch_add(1); }
+  ~CountedAsPending() {
+    if (!kept_) pending_.fetch_sub(1);
+  }
+  CountedAsPending(const CountedAsPending&) = delete;
+  CountedAsPending& operator=(const CountedAsPending&) = delete;
+  void keep() { kept_ = true; }
+
+ private:
+  std::atomic<std::size_t>& pending_;
+  bool kept_ = false;
+};
+
 }  // namespace
 
 EngineCore::EngineCore(EngineParts parts)
@@ -27,8 +43,9 @@ EngineCore::EngineCore(EngineParts parts)
       progress_thread_(
           *drive_, {pending_, undelivered_},
           [this](const std::function<bool()>& enough, std::chrono::nanoseconds limit) {
+            HeldDrive held(*drive_);
             drive(enough, limit, parts_.background_waiting);
-            release_drive();
+            release_drive(held);
             notify_waiters();
           },
           parts_.progress_cpus),
@@ -254,14 +271,13 @@ std::shared_ptr<Execution> EngineCore::submit(const std::shared_ptr<Communicator
                                               bool background, const Operation* operation) {
   static const auto no_plan = std::make_shared<const PreparedPlan>(Plan{});
   std::shared_ptr<Execution> execution;
-  const bool message = is_message(call.collective);
   (void)devices_.share(call, communicator->members.size() == 1);
   devices_.make_kernels_ready(call);
   {
     std::lock_guard lock(communicator->mutex);
     // Before it is looked whether this rank leaves, which waits for what is pending; and before it has its number:
     // nothing that is run at once comes between.
-    pending_.fetch_add(1);
+    CountedAsPending counted(pending_);
     Status failed = communicator->failed;
     if (failed.ok() && leaving_.has_begun()) failed = has_left();
     std::shared_ptr<const PreparedPlan> plan;
@@ -271,11 +287,10 @@ std::shared_ptr<Execution> EngineCore::submit(const std::shared_ptr<Communicator
       if (!found) failed = found.error();
     }
     if (!failed.ok()) {
-      pending_.fetch_sub(1);
       communicator->untold = false;
       ErrorContext context = failed.context();
       context.collective = call.called();
-      context.sequence = message ? 0 : next_sequence(communicator->last_sequence.load());
+      context.sequence = is_message(call.collective) ? 0 : next_sequence(communicator->last_sequence.load());
       context.bytes = call.bytes();
       if (call.step_of == StepOf::none) failed = failed.with_prefix(call.describe() + ": ");  // run_step() names others
       failed = failed.with_context(context);
@@ -285,16 +300,18 @@ std::shared_ptr<Execution> EngineCore::submit(const std::shared_ptr<Communicator
       return execution;
     }
     const Tiling tiling = tiling_of(*communicator, *plan, call);
-    const std::uint32_t sequence = message ? 0 : communicator->take_sequence();
-    refusals_.called(*communicator, call);
     auto memory = memory_of(call);
     const bool flat = operation != nullptr && is_flat(call);
-    execution = std::make_shared<Execution>(communicator, std::move(call), std::move(plan), sequence, tiling);
+    execution = std::make_shared<Execution>(communicator, std::move(call), std::move(plan), 0, tiling);
     if (flat) execution->was_asked_by(*operation);
     if (execution->watchdog().has_own_limit()) execution->watchdog().call(parts_.clock->now());
     execution->hold(std::move(memory));
+    refusals_.called(*communicator, execution->call());
     std::lock_guard submit_lock(mutex_);
     submitted_.push_back(execution);
+    // The others count on it from here on: there is nothing more that it needs memory for.
+    if (!is_message(execution->call().collective)) execution->has_number(communicator->take_sequence());
+    counted.keep();
     if (background) progress_thread_.start();
   }
   news_.store(true);
@@ -323,24 +340,16 @@ void EngineCore::take_submissions() {
 bool EngineCore::begin_fresh() {
   const auto is_over = [&] { return awaited_.execution != nullptr && awaited_.execution->done(); };
   while (!fresh_.empty() && !is_over()) {
-    std::shared_ptr<Execution> execution = std::move(fresh_.front());
-    fresh_.pop_front();
+    const std::shared_ptr<Execution> execution = fresh_.front();
     const std::shared_ptr<CommunicatorCore> communicator = execution->communicator();  // it may be the last that has it
     if (execution->point_to_point()) {
-      if (const Status failed = failure_of(*communicator); failed.ok()) {
-        communicator->messages.submit(*this, std::move(execution));
-      } else {
-        {
-          std::lock_guard lock(communicator->mutex);
-          communicator->untold = false;
-        }
-        execution->fail(failed.with_prefix(execution->call().describe() + ": "));
-        finish_now(execution);
-      }
+      fresh_.pop_front();
+      begin_message(*communicator, execution);
       continue;
     }
-    communicator->queued.push_back(std::move(execution));
-    start_queued(*communicator);
+    communicator->queued.push_back(execution);
+    fresh_.pop_front();
+    within_memory(*communicator, [&] { start_queued(*communicator); });
   }
   if (!is_over()) return false;
   if (transfer_) {
@@ -348,6 +357,20 @@ bool EngineCore::begin_fresh() {
     undelivered_.store(!transfer_->delivered());
   }
   return true;
+}
+
+void EngineCore::begin_message(CommunicatorCore& communicator, const std::shared_ptr<Execution>& execution) {
+  within_memory(communicator, [&] {
+    if (failure_of(communicator).ok()) communicator.messages.submit(*this, execution);
+  });
+  const Status failed = failure_of(communicator);
+  if (failed.ok() || execution->failed() || execution->done()) return;
+  {
+    std::lock_guard lock(communicator.mutex);
+    communicator.untold = false;
+  }
+  execution->fail(failed.with_prefix(execution->call().describe() + ": "));
+  finish_now(execution);
 }
 
 Status EngineCore::failure_of(const CommunicatorCore& communicator) const {
@@ -391,9 +414,9 @@ void EngineCore::start_queued(CommunicatorCore& communicator) {
       cannot_start(*execution);
       return fail(communicator, execution->failure());
     }
-    communicator.queued.pop_front();
-    now_running(execution, index);
     communicator.active.push_back(execution);
+    now_running(execution, index);
+    communicator.queued.pop_front();
     execution->advance();
   }
 }

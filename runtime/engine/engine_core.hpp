@@ -16,11 +16,13 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "device/device_path.hpp"
@@ -204,6 +206,7 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   std::vector<std::shared_ptr<const void>> memory_of(const Call& call) const;
   std::vector<std::shared_ptr<const void>> memory_of(std::span<const Tensor> tensors) const;
   void take_submissions();
+  void begin_message(CommunicatorCore& communicator, const std::shared_ptr<Execution>& execution);
   bool begin_fresh();  ///< true: what its thread waits for is over by that
   void start_queued(CommunicatorCore& communicator);
   void cannot_start(const Execution& execution);
@@ -217,7 +220,10 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   bool is_gone(std::uint32_t id) const;  ///< a communicator of that id was made, and dropped
 
   // engine_driving.cpp: who makes progress, and how long one waits
+  bool make_progress();
+  void rest(std::chrono::microseconds limit);
   bool retire();  // true: some operation is over
+  void end_of(const std::shared_ptr<Execution>& execution);
   void count_traffic();
   void drive(const std::function<bool()>& enough, std::chrono::nanoseconds limit) {
     drive(enough, limit, parts_.waiting);
@@ -235,6 +241,31 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   void look_if_idle();
   void see_what_has_come(const std::function<bool()>& enough = [] { return false; });
 
+  // engine_memory.cpp: an allocation fails, with the drive held
+  /// What is done for one communicator. If there is no memory for it that one fails, on all ranks.
+  template <class Body>
+  void within_memory(CommunicatorCore& communicator, Body&& body) {
+    try {
+      body();
+    } catch (const std::bad_alloc&) {
+      fail_for_memory(communicator);
+    }
+  }
+  /// What is done for all. If there is no memory for it all communicators of this rank fail. True: there was.
+  template <class Body>
+  bool within_memory(Body&& body) {
+    try {
+      if (std::exchange(owes_failure_, false)) fail_all_for_memory();
+      body();
+      return true;
+    } catch (const std::bad_alloc&) {
+      return ran_out_of_memory();
+    }
+  }
+  void fail_for_memory(CommunicatorCore& communicator);
+  void fail_all_for_memory();
+  bool ran_out_of_memory() noexcept;
+
   // engine_running_flat.cpp: small operations at once, in their callers' threads
   static bool is_flat(const Call& call);  ///< as far as the call tells
   bool may_run_at_once();                 ///< with the drive held: is nothing else under way?
@@ -242,16 +273,21 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   bool may_run_at_once(const CommunicatorCore& communicator, const Execution& execution) const;
   bool run_at_once(CommunicatorCore& communicator, const std::shared_ptr<Execution>& execution);
   FlatRun* find_flat(CommunicatorCore& communicator, const Operation& operation);
-  std::nullopt_t give_drive_back(const CommunicatorCore& communicator);  ///< the engine may be gone then
+  /// The engine may be gone then.
+  std::nullopt_t give_drive_back(const CommunicatorCore& communicator, HeldDrive& held);
   void drive_is_free();
   FlatRun* make_flat(CommunicatorCore& communicator, const Call& call, const Operation& operation);
-  std::optional<Status> run_flat(const std::shared_ptr<CommunicatorCore>& communicator, FlatRun& flat);
+  std::optional<Status> run_flat(const std::shared_ptr<CommunicatorCore>& communicator, FlatRun& flat, HeldDrive& held);
   FlatRun::End steps_of(FlatRun& flat, CommunicatorCore& communicator, std::uint32_t sequence);
+  std::shared_ptr<Execution> go_on_or_fail(const std::shared_ptr<CommunicatorCore>& communicator, FlatRun& flat,
+                                           std::uint32_t sequence);
   std::shared_ptr<Execution> go_on(const std::shared_ptr<CommunicatorCore>& communicator, FlatRun& flat,
                                    std::uint32_t sequence);
 
   // engine_news.cpp: what other ranks send
   Status compare(const CommunicatorCore& communicator, Rank member, const Record& record) const;
+  void on_record(const std::shared_ptr<CommunicatorCore>& communicator, Rank peer, const Record& record,
+                 std::span<const std::byte> payload);
   void check_late(CommunicatorCore& communicator, Rank member, const Record& record);
   void decline_grant(Rank peer, const Record& record);  ///< if it is one
   void keep_orphan(Rank peer, const Record& record, std::span<const std::byte> payload);
@@ -339,7 +375,7 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   // engine_reporting.cpp: what this rank is doing
   void ask_state(StateAskers::Tell tell);
   void tell_state();
-  void release_drive();
+  void release_drive(HeldDrive& held);
   RankState outline(const std::set<const CommunicatorCore*>& busy = {}) const;
   RankState look();
 
@@ -391,6 +427,7 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   std::size_t first_free_ = 0;  ///< no index below is free
   Watchdog::Limit time_for_any_{parts_.config.timeout, "FABRING_TIMEOUT"};
   bool finished_some_ = false;
+  bool owes_failure_ = false;    ///< there was no memory to tell that there was none
   bool scratch_wanted_ = false;  ///< an operation waits for scratch, or for one of the running to end
   Time next_tick_{};
   AttendedTime attended_;

@@ -24,6 +24,12 @@ bool EngineCore::ready_to_receive() {
 
 bool EngineCore::progress() {
   bool moved = false;
+  within_memory([&] { moved = make_progress(); });
+  return moved;
+}
+
+bool EngineCore::make_progress() {
+  bool moved = false;
   if (news_.exchange(false)) {
     take_failures();
     take_submissions();
@@ -39,7 +45,7 @@ bool EngineCore::progress() {
   if (running_count_ > 0)
     for (std::size_t i = 0; i < running_.size(); ++i)
       if (running_[i]) {
-        moved = running_[i]->advance() || moved;
+        within_memory(*running_[i]->communicator(), [&] { moved = running_[i]->advance() || moved; });
         finished_some_ = finished_some_ || running_[i]->finished();
       }
   if (transfer_) {
@@ -70,27 +76,36 @@ bool EngineCore::retire() {
     running_[i] = nullptr;
     first_free_ = std::min(first_free_, i);
     --running_count_;
-    CommunicatorCore& communicator = *execution->communicator();
-    if (execution->point_to_point()) communicator.messages.retired(*this, *execution);
-    if (const auto& from = execution->delivered_from()) {
-      if (execution->failed()) from->fail(execution->failure());
-      finish_now(from);
-    }
-    std::erase(communicator.active, execution);
-    finished(execution);
-    if (!communicator.queued.empty()) start_queued(communicator);
+    end_of(execution);
   }
   while (!running_.empty() && !running_.back()) running_.pop_back();  // or every turn looks at what a burst has left
   first_free_ = std::min(first_free_, running_.size());
   if (scratch_wanted_) {  // somebody may have it now
     scratch_wanted_ = false;
     for (const auto& communicator : communicators()) {
-      communicator->messages.start_waiting(*this);
-      if (!communicator->queued.empty()) start_queued(*communicator);
+      within_memory(*communicator, [&] {
+        communicator->messages.start_waiting(*this);
+        if (!communicator->queued.empty()) start_queued(*communicator);
+      });
     }
   }
   notify_waiters();
   return some;
+}
+
+// What begins by it may find no memory: that is not its fault.
+void EngineCore::end_of(const std::shared_ptr<Execution>& execution) {
+  CommunicatorCore& communicator = *execution->communicator();
+  if (const auto& from = execution->delivered_from()) {
+    if (execution->failed()) from->fail(execution->failure());
+    finish_now(from);
+  }
+  std::erase(communicator.active, execution);
+  finished(execution);
+  within_memory(communicator, [&] {
+    if (execution->point_to_point()) communicator.messages.retired(*this, *execution);
+    if (!communicator.queued.empty()) start_queued(communicator);
+  });
 }
 
 void EngineCore::notify_waiters() {
@@ -122,9 +137,12 @@ void EngineCore::drive(const std::function<bool()>& enough, std::chrono::nanosec
       continue;
     }
     const auto left = std::chrono::duration_cast<std::chrono::microseconds>(limit - (now - start));
-    const auto nap = std::min(left, watches_device() ? std::min(waiting.sleep_for, device_nap) : waiting.sleep_for);
-    parts_.endpoint ? parts_.endpoint->wait(nap) : wake_event_.wait(nap);
+    rest(std::min(left, watches_device() ? std::min(waiting.sleep_for, device_nap) : waiting.sleep_for));
   }
+}
+
+void EngineCore::rest(std::chrono::microseconds limit) {
+  within_memory([&] { parts_.endpoint ? parts_.endpoint->wait(limit) : wake_event_.wait(limit); });
 }
 
 void EngineCore::wake_driver() { parts_.endpoint ? parts_.endpoint->wake() : wake_event_.set(); }
@@ -144,11 +162,12 @@ Status EngineCore::wait(Execution& execution, std::chrono::nanoseconds limit) {
       break;
     }
     if (!leaving_.has_begun() && drive_->try_lock()) {  // whoever leaves drives until the end
+      HeldDrive held(*drive_);
       driven = true;
       awaited_ = {&execution, static_cast<std::size_t>(left.count())};  // a byte takes a nanosecond at most
       drive([&] { return execution.done() || leaving_.has_begun(); }, left);
       awaited_ = {};
-      release_drive();
+      release_drive(held);
     } else {
       if (!asked) wake_driver();  // the progress thread may sleep there
       asked = true;
@@ -176,14 +195,16 @@ Status EngineCore::wait(Execution& execution, std::chrono::nanoseconds limit) {
 
 void EngineCore::drive_once() {
   if (!drive_->try_lock()) return;
+  HeldDrive held(*drive_);
   progress();
-  release_drive();
+  release_drive(held);
 }
 
 Traffic EngineCore::traffic() {
   if (drive_->try_lock()) {
+    HeldDrive held(*drive_);
     count_traffic();
-    release_drive();
+    release_drive(held);
   }  // else somebody drives, perhaps for long: the counts are a tick old at most
   std::lock_guard lock(mutex_);
   return traffic_;

@@ -162,17 +162,19 @@ void EngineCore::fail(CommunicatorCore& communicator, const Status& why) {
     if (why.code() == ErrorCode::mismatch && (communicator.failed.ok() || !to_nobody)) communicator.untold = to_nobody;
     communicator.fail(why);
   }
-  for (const auto& execution : communicator.queued) {
+  while (!communicator.queued.empty()) {
+    const std::shared_ptr<Execution> execution = communicator.queued.front();
     end(communicator, *execution, why);
     if (!execution->finished()) {  // what its caller began lent memory that somebody may still read
-      now_running(execution, free_index());
       communicator.active.push_back(execution);
+      now_running(execution, free_index());
+      communicator.queued.pop_front();
       continue;
     }
+    communicator.queued.pop_front();
     execution->publish();
     pending_.fetch_sub(1);
   }
-  communicator.queued.clear();
   for (const auto& execution : communicator.messages.drop_waiting()) {
     end(communicator, *execution, why);
     finish_now(execution);

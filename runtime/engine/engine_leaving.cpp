@@ -190,7 +190,12 @@ Status EngineCore::log_untold() {
 // Its errors are told to the first only.
 Status EngineCore::leave() {
   if (!leaving_.begin()) return leaving_.await_end(parts_.config.leave_timeout + beyond_the_limit);
-  const Status left = leave_now();
+  Status left;
+  try {
+    left = leave_now();
+  } catch (const std::bad_alloc&) {  // before it has done any of it
+    left = leave_now();
+  }
   leaving_.end();
   return left;
 }
@@ -200,22 +205,31 @@ Status EngineCore::leave_now() {
   shrinks_.close();
   stop_others_driving();
   std::unique_lock lock(*drive_);
-  const auto time_to_leave = [&] { return goes_on_with_others() ? parts_.config.leave_timeout : shortest_goodbye; };
+  const auto time_to_leave = [&] {
+    std::chrono::milliseconds limit = shortest_goodbye;
+    within_memory([&] {
+      if (goes_on_with_others()) limit = parts_.config.leave_timeout;
+    });
+    return limit;
+  };
   const Status why(
       ErrorCode::aborted,
       "this rank left the job while this operation was under way (by leave(), or as its engine was destroyed)");
   const bool ends_some = pending_.load() > 0;
-  if (ends_some) receive_the_last(why, time.left_of(time_to_leave()));
+  if (ends_some) within_memory([&] { receive_the_last(why, time.left_of(time_to_leave())); });
   const std::chrono::milliseconds whole = time_to_leave();  // what was received from may have been lost meanwhile
   leaving_.take_nothing_more();
-  if (ends_some) end_what_is_under_way(why);
+  if (ends_some) within_memory([&] { end_what_is_under_way(why); });
   drive([&] { return pending_.load() == 0 && (!transfer_ || transfer_->drained()); }, time.left_of(whole));
-  const Status left = say_goodbye(time.left_of(whole));
-  close_endpoint();
-  await_devices();
-  abandon_the_rest(why);
-  tell_state();
-  const Status untold = log_untold();
+  Status left, untold;
+  within_memory([&] { left = say_goodbye(time.left_of(whole)); });
+  within_memory([&] { close_endpoint(); });
+  within_memory([&] { await_devices(); });
+  within_memory([&] { abandon_the_rest(why); });
+  within_memory([&] {
+    tell_state();
+    untold = log_untold();
+  });
   lock.unlock();
   door_.reset();
   return untold.ok() ? left : untold;

@@ -72,6 +72,11 @@ void EngineCore::on_record(Rank peer, const Record& record, std::span<const std:
       return decline_grant(peer, record);  // it was dropped here: nobody needs what comes for it
   }
   if (!communicator) return keep_orphan(peer, record, payload);
+  within_memory(*communicator, [&] { on_record(communicator, peer, record, payload); });
+}
+
+void EngineCore::on_record(const std::shared_ptr<CommunicatorCore>& communicator, Rank peer, const Record& record,
+                           std::span<const std::byte> payload) {
   const Rank member = communicator->rank_of_world(peer);
   if (record.kind == RecordKind::withdrawn) {
     if (member >= 0) heard_withdrawal(*communicator, member);
@@ -168,8 +173,10 @@ void EngineCore::on_block(std::uint64_t cookie, Outcome outcome, std::uint32_t b
   FABRING_CHECK(index < running_.size() && running_[index]);
   Execution& execution = *running_[index];
   ++execution.communicator()->moves;
-  execution.on_block(static_cast<std::uint32_t>(cookie >> 32) & 0xffff, static_cast<StepId>(cookie), outcome, bytes);
-  execution.advance();  // forward what was just reduced while it is in the cache
+  within_memory(*execution.communicator(), [&] {
+    execution.on_block(static_cast<std::uint32_t>(cookie >> 32) & 0xffff, static_cast<StepId>(cookie), outcome, bytes);
+    execution.advance();  // forward what was just reduced while it is in the cache
+  });
 }
 
 void EngineCore::on_lent(std::uint64_t cookie, std::span<const std::byte> message, std::uint32_t loan) {
@@ -178,15 +185,19 @@ void EngineCore::on_lent(std::uint64_t cookie, std::span<const std::byte> messag
   Execution& execution = *running_[index];
   ++execution.communicator()->moves;
   // It is in nobody's cache: what others wait for comes first, and progress() goes on.
-  execution.on_lent(static_cast<std::uint32_t>(cookie >> 32) & 0xffff, static_cast<StepId>(cookie), message, loan);
+  within_memory(*execution.communicator(), [&] {
+    execution.on_lent(static_cast<std::uint32_t>(cookie >> 32) & 0xffff, static_cast<StepId>(cookie), message, loan);
+  });
 }
 
 void EngineCore::on_ticket(std::uint64_t cookie, std::span<const std::byte> ticket, std::uint32_t loan) {
   const auto index = static_cast<std::uint16_t>(cookie >> 48);
   FABRING_CHECK(index < running_.size() && running_[index]);
-  ++running_[index]->communicator()->moves;
-  running_[index]->on_ticket(static_cast<std::uint32_t>(cookie >> 32) & 0xffff, static_cast<StepId>(cookie), ticket,
-                             loan);
+  Execution& execution = *running_[index];
+  ++execution.communicator()->moves;
+  within_memory(*execution.communicator(), [&] {
+    execution.on_ticket(static_cast<std::uint32_t>(cookie >> 32) & 0xffff, static_cast<StepId>(cookie), ticket, loan);
+  });
 }
 
 }  // namespace fabring

@@ -41,15 +41,17 @@ int weight(OperationPhase phase) {
 }  // namespace
 
 void EngineCore::ask_state(StateAskers::Tell tell) {
-  if (askers_.add(std::move(tell)) && drive_->try_lock()) release_drive();
+  if (!askers_.add(std::move(tell)) || !drive_->try_lock()) return;
+  HeldDrive held(*drive_);
+  release_drive(held);
 }
 
 // Between the last tick of a driver and its unlocking somebody may ask and find the drive taken.
-void EngineCore::release_drive() {
+void EngineCore::release_drive(HeldDrive& held) {
   do {
-    tell_state();
-    drive_->unlock();
-  } while (drive_->asked.load() && drive_->try_lock());
+    within_memory([&] { tell_state(); });
+    held.unlock();
+  } while (drive_->asked.load() && held.try_lock_again());
 }
 
 void EngineCore::tell_state() {

@@ -38,6 +38,8 @@ Transfer::Transfer(Endpoint& endpoint, Rank self, int world_size, TransferListen
       peer.landings_to_post.push_back(index);
     mark_busy(rank, peer);
   }
+  busy_.reserve(peers_.size());
+  arrived_.reserve(peers_.size());
 }
 
 Transfer::~Transfer() = default;
@@ -54,6 +56,7 @@ bool Transfer::start() {
 Transfer::Operation* Transfer::take_operation() {
   if (free_operations_.empty()) {
     operations_.push_back(std::make_unique<Operation>());
+    free_operations_.reserve(operations_.capacity());  // to free one needs no memory
     return operations_.back().get();
   }
   Operation* operation = free_operations_.back();
@@ -69,7 +72,9 @@ void Transfer::free_operation(Operation* operation) {
 std::unique_ptr<Transfer::Parcel> Transfer::take_parcel() {
   std::unique_ptr<Parcel> parcel;
   if (free_parcels_.empty()) {
+    if (parcels_made_ >= free_parcels_.capacity()) free_parcels_.reserve(2 * parcels_made_ + 1);
     parcel = std::make_unique<Parcel>(parcels_.longest);
+    ++parcels_made_;
   } else {
     parcel = std::move(free_parcels_.back());
     free_parcels_.pop_back();
@@ -78,6 +83,11 @@ std::unique_ptr<Transfer::Parcel> Transfer::take_parcel() {
   const ParcelHeader empty;
   std::memcpy(parcel->bytes.get(), &empty, sizeof empty);
   return parcel;
+}
+
+// For the record of what is posted next: no peer would know of that without it.
+void Transfer::keep_a_parcel() {
+  if (free_parcels_.empty()) free_parcels_.push_back(take_parcel());
 }
 
 void Transfer::mark_busy(Rank rank, Peer& peer) {
@@ -263,7 +273,12 @@ Post Transfer::send_ticket(Rank peer, Slot slot, std::span<const std::byte> tick
 }
 
 Post Transfer::recv_block(Rank peer, std::span<std::byte> into, std::uint64_t cookie, Slot& slot, Arrival arrival) {
-  if (free_slots_.empty()) free_slots_.push_back(next_slot_++);
+  if (!is_fast(peer)) keep_a_parcel();
+  if (free_slots_.empty()) {
+    const std::size_t slots = next_slot_ - first_granted_slot + 1;
+    if (slots > free_slots_.capacity()) free_slots_.reserve(2 * slots);
+    free_slots_.push_back(next_slot_++);
+  }
   slot = slot_on_way(free_slots_.back(), endpoint_.way_from(peer, into.size()));
   Operation* operation = take_operation();
   operation->peer = peer;
@@ -298,10 +313,13 @@ std::size_t Transfer::look() {
   if (gathers) {
     while (std::chrono::steady_clock::now() < stream_.rests_until()) pause_core();
   }
-  std::array<Completion, 32> completions;
-  const std::size_t count = endpoint_.poll(completions);
+  if (taken_ == completed_) {  // else what the last of them began found no memory
+    taken_ = completed_ = 0;
+    completed_ = endpoint_.poll(completions_);
+  }
+  const std::size_t count = completed_ - taken_;
   looked_ = true;
-  for (std::size_t i = 0; i < count; ++i) complete(completions[i]);
+  while (taken_ < completed_) complete(completions_[taken_++]);
   if (gathers && count > 0) stream_.found(std::chrono::steady_clock::now());
   return count;
 }

@@ -224,6 +224,7 @@ class Transfer {
   Operation* take_operation();
   void free_operation(Operation* operation);
   std::unique_ptr<Parcel> take_parcel();
+  void keep_a_parcel();
   void complete(const Completion& completion);
   void take_in(Rank peer, std::uint32_t index, std::uint32_t bytes);
   void broken(Rank peer, const std::string& what);
@@ -263,9 +264,12 @@ class Transfer {
   std::vector<std::unique_ptr<Operation>> operations_;
   std::vector<Operation*> free_operations_;
   std::vector<std::unique_ptr<Parcel>> free_parcels_;
+  std::size_t parcels_made_ = 0;
   std::vector<Slot> free_slots_;
   Slot next_slot_ = first_granted_slot;
   std::size_t parcels_in_flight_ = 0;
+  std::array<Completion, 32> completions_;
+  std::size_t completed_ = 0, taken_ = 0;  // of those: all, and those that were used
   bool once_a_turn_ = false, looked_ = false;
   bool gathers_ = false;
   OneWayStream stream_;

@@ -23,6 +23,7 @@ bool Transfer::post_landing(Rank rank, std::uint32_t index) {
 bool Transfer::land(Rank rank, Record record, std::span<const std::byte> payload, std::uint32_t& number) {
   Peer& peer = *peers_[rank];
   if (!peer.full.empty() || peer.credits(parcels_) <= 1 || !peer.landings.has_room()) return false;
+  keep_a_parcel();
   number = peer.landings.take_room();
   Operation* operation = take_operation();
   operation->kind = Kind::landing_sent;

@@ -84,6 +84,8 @@ class Execution {
 
   // The driver.
   std::uint32_t sequence() const { return sequence_; }
+  /// Of its communicator's collectives: once, by who submits it.
+  void has_number(std::uint32_t sequence) { sequence_ = sequence; }
   /// A send or receive that knows its other side: before start().
   void pair_with(Rank peer, std::uint32_t sequence, std::size_t count, std::int32_t tag,
                  std::shared_ptr<const PreparedPlan> plan, const TilingRules& rules);
@@ -95,7 +97,7 @@ class Execution {
   bool started() const { return started_; }
   /// Before start(): so much of it has been done by `flat`, which is kept until then, or as long as something is being
   /// sent from its scratch. What that lent is this one's to wait for, started or not; what it is still sending too.
-  void go_on_from(EngineCore& engine, std::unique_ptr<FlatRun> flat);
+  void go_on_from(EngineCore& engine, std::unique_ptr<FlatRun> flat) noexcept;
   /// Will some of it have been done before start()?
   bool goes_on() const { return flat_ != nullptr; }
   bool waits_for_stream() const { return waits_for_stream_; }

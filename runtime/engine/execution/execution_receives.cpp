@@ -121,10 +121,10 @@ void Execution::grant(Tile& tile, StepId id, Slot slot, std::size_t bytes, Arriv
                         : arrival == Arrival::by_ticket ? Record::only_ticket
                                                         : Record::no_ticket;
   tile.steps[id].only_ticket = arrival == Arrival::by_ticket;
-  engine_->transfer().send_record(world_rank(id), record);
   tile.steps[id].data = Data::posted;
   peer_of(id).told = true;
   now_outstanding(id);
+  engine_->transfer().send_record(world_rank(id), record);
 }
 
 }  // namespace fabring

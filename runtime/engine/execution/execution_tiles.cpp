@@ -117,9 +117,9 @@ void Execution::take_early(Tile& tile) {
   }
 }
 
-void Execution::go_on_from(EngineCore& engine, std::unique_ptr<FlatRun> flat) {
+void Execution::go_on_from(EngineCore& engine, std::unique_ptr<FlatRun> flat) noexcept {
   engine_ = &engine;
-  fast_loans_ = flat->loans();
+  fast_loans_ = flat->take_loans();
   call_.in = flat->call().in;  // the copy that it works on, if it does: what that was made of is written by now
   call_.owned = flat->call().owned;
   call_.uncopied = nullptr;

@@ -22,12 +22,11 @@ FlatRun::End FlatRun::run(const FlatEngine& engine, CommunicatorCore& communicat
   begun_ = turn_ = stage_ = 0;
   loans_.clear();
   writing_.clear();
-  if (scratch_bytes_ > 0) take_scratch(engine.scratch);
   if (plan_->is_readable) read_ = communicator.choose_read(call_, engine.mapped, engine.clock);
   if (!run_to_end(engine, communicator)) return End::stopped;
   read_.over(call_.bytes(), engine.clock);
   drop_copy();
-  if (scratch_) engine.scratch.give_back(std::move(scratch_));
+  give_scratch_back(engine.scratch);
   return End::done;
 }
 

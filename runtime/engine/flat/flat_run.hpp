@@ -16,6 +16,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "collectives/reduce/reduce.hpp"
@@ -77,6 +78,12 @@ class FlatRun {
     taken_ = false;
   }
 
+  /// The scratch memory that it runs in, before it runs; false: there is no memory for it.
+  bool take_scratch(FlatScratch& of_all);
+  void give_scratch_back(FlatScratch& to_all) {
+    if (scratch_) to_all.give_back(std::move(scratch_));
+  }
+
   enum class End : std::uint8_t { done, stopped };
   End run(const FlatEngine& engine, CommunicatorCore& communicator, std::uint32_t sequence);
 
@@ -85,7 +92,7 @@ class FlatRun {
   std::uint32_t first_tile() const;                  ///< all before it are done
   std::uint32_t end_tile() const { return begun_; }  ///< it and all after it are not begun
   std::vector<StepId> done(std::uint32_t tile) const;
-  const FastLoans& loans() const { return loans_; }
+  FastLoans take_loans() { return std::exchange(loans_, {}); }
   const ChosenRead& chosen_read() const { return read_; }
   /// A message of a tile that goes on, sent from where it lies (Transfer::land).
   struct Writing {
@@ -134,7 +141,6 @@ class FlatRun {
   }
   bool take_others(const Operation& operation, const CommunicatorCore& communicator, DeviceRuntime* devices);
   void look_up_places(Tile& tile) { tile.places.look_up(steps_, plan_->plan, operands_, tile.placement); }
-  void take_scratch(FlatScratch& of_all);
   bool run_to_end(const FlatEngine& engine, CommunicatorCore& communicator);
   bool run_one_tile(const FlatEngine& engine, CommunicatorCore& communicator);
   bool run_in_turns(const FlatEngine& engine, CommunicatorCore& communicator);

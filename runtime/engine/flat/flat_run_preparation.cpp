@@ -65,11 +65,14 @@ FlatRun::FlatRun(std::shared_ptr<const PreparedPlan> plan, Call call, const Oper
 }
 
 // Most often it is where it was.
-void FlatRun::take_scratch(FlatScratch& of_all) {
+bool FlatRun::take_scratch(FlatScratch& of_all) {
+  if (scratch_bytes_ == 0) return true;
   scratch_ = of_all.take(scratch_bytes_ * tiles_.size());
-  if (tiles_[0].placement.scratch == scratch_->data()) return;
+  if (!scratch_) return false;
+  if (tiles_[0].placement.scratch == scratch_->data()) return true;
   for (std::size_t i = 0; i < tiles_.size(); ++i) tiles_[i].placement.scratch = scratch_->data() + i * scratch_bytes_;
   looked_up_ = false;
+  return true;
 }
 
 std::vector<FlatRun::Message> FlatRun::messages_of(const CommunicatorCore& communicator,

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstddef>
 #include <memory>
+#include <new>
 #include <utility>
 
 namespace fabring {
@@ -14,8 +15,8 @@ class FlatScratch {
  public:
   class Block {
    public:
-    Block(std::size_t bytes, std::shared_ptr<std::atomic<std::size_t>> held)
-        : bytes_(bytes), memory_(new std::byte[bytes]), held_(std::move(held)) {
+    Block(std::unique_ptr<std::byte[]> memory, std::size_t bytes, std::shared_ptr<std::atomic<std::size_t>> held)
+        : bytes_(bytes), memory_(std::move(memory)), held_(std::move(held)) {
       held_->fetch_add(bytes_);
     }
     ~Block() { held_->fetch_sub(bytes_); }
@@ -30,11 +31,12 @@ class FlatScratch {
     const std::shared_ptr<std::atomic<std::size_t>> held_;  // it may outlive the engine
   };
 
-  /// Of at least so many bytes.
+  /// Of at least so many bytes; null if this machine has no more memory.
   std::unique_ptr<Block> take(std::size_t bytes) {
     if (kept_ && kept_->size() >= bytes) return std::move(kept_);
     kept_.reset();
-    return std::make_unique<Block>(bytes, held_);
+    std::unique_ptr<std::byte[]> memory(new (std::nothrow) std::byte[bytes]);
+    return std::unique_ptr<Block>(memory ? new (std::nothrow) Block(std::move(memory), bytes, held_) : nullptr);
   }
   void give_back(std::unique_ptr<Block> block) {
     if (!kept_ || kept_->size() < block->size()) kept_ = std::move(block);

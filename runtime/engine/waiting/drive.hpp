@@ -8,6 +8,7 @@
 #include <atomic>
 #include <chrono>
 #include <thread>
+#include <utility>
 
 namespace fabring {
 
@@ -34,6 +35,24 @@ class Drive {
 
  private:
   std::atomic<bool> held_{false};
+};
+
+/// Owns the drive that this thread has taken, until it is given back: at the latest where the scope ends, also by an
+/// exception.
+class HeldDrive {
+ public:
+  explicit HeldDrive(Drive& taken) : drive_(taken) {}
+  ~HeldDrive() { unlock(); }
+  HeldDrive(const HeldDrive&) = delete;
+  HeldDrive& operator=(const HeldDrive&) = delete;
+  void unlock() {
+    if (std::exchange(held_, false)) drive_.unlock();
+  }
+  bool try_lock_again() { return held_ = drive_.try_lock(); }
+
+ private:
+  Drive& drive_;
+  bool held_ = true;
 };
 
 }  // namespace fabring

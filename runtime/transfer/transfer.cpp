@@ -319,7 +319,10 @@ std::size_t Transfer::look() {
   }
   const std::size_t count = completed_ - taken_;
   looked_ = true;
-  while (taken_ < completed_) complete(completions_[taken_++]);
+  while (taken_ < completed_) {
+    const Completion completion = completions_[taken_++];
+    complete(completion);
+  }
   if (gathers && count > 0) stream_.found(std::chrono::steady_clock::now());
   return count;
 }

@@ -250,11 +250,14 @@ class Rank:
         return self.wait_event("served", limit, lambda e: e["command"] == line, start)["exit"]
 
     def signal(self, number):
-        """False when it had ended already."""
+        """False when it had ended already. Of SIGSTOP it returns once it stands still: threads go on until the one that
+        takes the signal has the processor."""
         try:
             signal.pidfd_send_signal(self.pidfd, number)
+            if number == signal.SIGSTOP:
+                os.waitid(os.P_PIDFD, self.pidfd, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
             return True
-        except ProcessLookupError:
+        except (ProcessLookupError, ChildProcessError):
             return False
 
     def close(self):

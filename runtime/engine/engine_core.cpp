@@ -254,13 +254,13 @@ std::string EngineCore::who(Rank world_rank) const {
 // ---- submitting ---------------------------------------------------------------------------------------------------
 
 // Blocks of the program that this operation works on.
-std::vector<std::shared_ptr<const void>> EngineCore::memory_of(const Call& call) const {
+EngineCore::KeptMemory EngineCore::memory_of(const Call& call) const {
   const std::array<Tensor, 1> vector{{{call.in, call.out, call.count}}};
   return memory_of(call.tensors ? std::span<const Tensor>(*call.tensors) : vector);
 }
 
-std::vector<std::shared_ptr<const void>> EngineCore::memory_of(std::span<const Tensor> tensors) const {
-  std::vector<std::shared_ptr<const void>> blocks;
+EngineCore::KeptMemory EngineCore::memory_of(std::span<const Tensor> tensors) const {
+  KeptMemory blocks;
   for (const Tensor& tensor : tensors)
     for (auto& block : mapped_.keep(tensor.in, tensor.out))
       if (block && (blocks.empty() || blocks.back() != block)) blocks.push_back(std::move(block));

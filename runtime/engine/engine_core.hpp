@@ -203,8 +203,9 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
  private:
   // engine_core.cpp: it is made; operations are submitted, begun and ended
   explicit EngineCore(EngineParts parts);
-  std::vector<std::shared_ptr<const void>> memory_of(const Call& call) const;
-  std::vector<std::shared_ptr<const void>> memory_of(std::span<const Tensor> tensors) const;
+  using KeptMemory = std::vector<std::shared_ptr<const void>>;
+  KeptMemory memory_of(const Call& call) const;
+  KeptMemory memory_of(std::span<const Tensor> tensors) const;
   void take_submissions();
   void begin_message(CommunicatorCore& communicator, const std::shared_ptr<Execution>& execution);
   bool begin_fresh();  ///< true: what its thread waits for is over by that

@@ -33,7 +33,7 @@ std::optional<Status> EngineCore::run_again(const std::shared_ptr<CommunicatorCo
   EngineCore* const engine = communicator->drive->engine;
   if (engine == nullptr) return std::nullopt;
   const auto kept = engine->mapped_.keep(operation.in, operation.out);  // until it returns
-  const auto kept_tensors = engine->memory_of(operation.tensors);
+  const auto kept_tensors = operation.tensors.empty() ? KeptMemory() : engine->memory_of(operation.tensors);
   FlatRun* const flat = if_there_is_memory(
       [&] { return engine->may_run_at_once() ? engine->find_flat(*communicator, operation) : nullptr; });
   return flat != nullptr ? engine->run_flat(communicator, *flat, held) : engine->give_drive_back(*communicator, held);
@@ -41,7 +41,7 @@ std::optional<Status> EngineCore::run_again(const std::shared_ptr<CommunicatorCo
 
 Status EngineCore::run(const std::shared_ptr<CommunicatorCore>& communicator, Call call, const Operation& operation) {
   const auto kept = mapped_.keep(operation.in, operation.out);
-  const auto kept_tensors = memory_of(operation.tensors);
+  const auto kept_tensors = operation.tensors.empty() ? KeptMemory() : memory_of(operation.tensors);
   if (is_flat(call) && drive_->try_lock()) {
     HeldDrive held(*drive_);
     FlatRun* const flat =

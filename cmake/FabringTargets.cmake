@@ -154,8 +154,10 @@ function(fabring_test_options target)
       # What each batch makes of templates of gtest and JSON for itself is most of its time: 44 s for five batches of
       # tools_test, 26 for one, which takes 1.9 GB.
       set_target_properties(${target} PROPERTIES UNITY_BUILD_BATCH_SIZE 24)
-      target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-shadow> $<$<CXX_COMPILER_ID:GNU>:-Wshadow=local>)  # a name of another source
     endif()
+  endif()
+  if(FABRING_UNITY)
+    target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-shadow> $<$<CXX_COMPILER_ID:GNU>:-Wshadow=local>)  # a name of another source
   endif()
   if(TARGET fabring_test_headers AND NOT ${target} STREQUAL fabring_test_headers)
     fabring_precompile(${target} REUSE_FROM fabring_test_headers)

@@ -127,13 +127,8 @@ TEST(Predict, ChoosesForAllCollectivesWhereverRanksAre) {
           double chosen = 0, best = 0;
           for (const Candidate& each : candidates(collective, bytes, shape, machine)) {
             if (!each.excluded.empty()) continue;
-            if (!plans.contains(each.algorithm)) {
-              PlanRequest wanted = test::request(each.algorithm, node_of);
-              wanted.collective = collective;
-              auto made = make_schedule(wanted, options_for(machine));
-              ASSERT_TRUE(made) << made.error().message();
-              plans.emplace(each.algorithm, std::move(*made));
-            }
+            if (!plans.contains(each.algorithm))
+              plans.emplace(each.algorithm, test::schedule(collective, each.algorithm, node_of, options_for(machine)));
             const auto time =
                 static_cast<double>(test::outcome(plans.at(each.algorithm), machine, {.bytes = bytes}).time_ns);
             if (chosen == 0) chosen = best = time;
@@ -148,103 +143,12 @@ TEST(Predict, ChoosesForAllCollectivesWhereverRanksAre) {
   }
 }
 
-/// Nodes as shrink() leaves them where a host lost ranks: the last, the first or one in between.
-std::vector<std::vector<int>> worlds_with_ranks_missing() {
-  using fabring::test::nodes_of;
-  return {nodes_of({4, 3}), nodes_of({3, 4}), nodes_of({8, 8, 8, 8, 8, 8, 8, 4}), nodes_of({8, 8, 8, 8, 8, 8, 8, 7}),
-          nodes_of({7, 8, 8, 8, 8, 8, 8, 8})};
-}
-
-constexpr std::uint64_t few_messages = 100'000;  // the rest is added at the pace of these
-
-// With a rank less on one of 8 nodes an algorithm may take a quarter of what another does, or four times as much, by
-// where that node is.
-TEST(Predict, KnowsAndChoosesWhatIsFastWhereRanksAreMissing) {
-  for (const auto& node_of : worlds_with_ranks_missing()) {
-    const WorldShape shape = shape_of(node_of);
-    for (const Collective collective : {Collective::allreduce, Collective::reduce, Collective::broadcast}) {
-      std::map<Algorithm, Schedule> plans;
-      for (const std::string_view named : {"efa-400", "efa-3200"}) {
-        const Machine machine = *find_machine(named);
-        for (const std::uint64_t bytes : {16u << 20, 256u << 20}) {
-          double chosen = 0, best = 0;
-          const auto all = candidates(collective, bytes, shape, machine);
-          for (const Candidate& each : all) {
-            if (!each.excluded.empty() || *each.predicted > 5 * *all.front().predicted) continue;
-            if (!plans.contains(each.algorithm)) {
-              PlanRequest wanted = test::request(each.algorithm, node_of);
-              wanted.collective = collective;
-              auto made = make_schedule(wanted, options_for(machine));
-              ASSERT_TRUE(made) << made.error().message();
-              plans.emplace(each.algorithm, std::move(*made));
-            }
-            const Job job{.bytes = bytes, .most_messages = few_messages};
-            const auto time = static_cast<double>(test::outcome(plans.at(each.algorithm), machine, job).time_ns);
-            if (chosen == 0) chosen = best = time;
-            best = std::min(best, time);
-            if (each.algorithm == Algorithm::double_tree) continue;  // a third of what it takes, nodes equal or not
-            const std::string what = std::string(name(collective)) + " by " + std::string(name(each.algorithm)) +
-                                     " of " + std::to_string(bytes) + " on " + testing::PrintToString(node_of) + " " +
-                                     machine.name;
-            EXPECT_GT(static_cast<double>(*each.predicted), 0.6 * time) << what;
-            EXPECT_LT(static_cast<double>(*each.predicted), 2.1 * time) << what;
-          }
-          EXPECT_LE(chosen, 1.35 * best) << name(collective) << " of " << bytes << " on "
-                                         << testing::PrintToString(node_of) << ", " << machine.name;
-        }
-      }
-    }
-  }
-}
-
-// It has all lanes while its neighbours have one each, over cards of its own, but in few slots; and the lanes of others
-// are on the next link while it sends or receives the further ones.
-TEST(Predict, KnowsThatARankAloneOnItsNodeHasAllLanes) {
-  const auto expect_near = [](Collective collective, const std::vector<int>& nodes, std::string_view named,
-                              std::uint64_t bytes) {
-    const Machine machine = *find_machine(named);
-    PlanRequest wanted = test::request(Algorithm::hierarchical, fabring::test::nodes_of(nodes));
-    wanted.collective = collective;
-    const auto made = make_schedule(wanted, options_for(machine));
-    ASSERT_TRUE(made) << made.error().message();
-    const Job job{.bytes = bytes, .most_messages = few_messages};
-    const auto time = static_cast<double>(test::outcome(*made, machine, job).time_ns);
-    const auto price = predict(collective, Algorithm::hierarchical, bytes, shape_of(wanted.node_of), machine);
-    const std::string what = std::string(name(collective)) + " of " + std::to_string(bytes) + " on " +
-                             testing::PrintToString(nodes) + " " + machine.name;
-    EXPECT_GT(static_cast<double>(price.value_or(0)), 0.75 * time) << what;
-    EXPECT_LT(static_cast<double>(price.value_or(0)), 1.3 * time) << what;
-  };
-  for (const std::vector<int>& nodes : std::vector<std::vector<int>>{{8, 8, 1}, {4, 4, 4, 4, 4, 1}, {1, 8}}) {
-    for (const Collective collective : {Collective::allreduce, Collective::reduce})
-      for (const std::uint64_t bytes : {16u << 20, 256u << 20}) expect_near(collective, nodes, "efa-3200", bytes);
-    for (const Collective collective : {Collective::broadcast, Collective::reduce})
-      expect_near(collective, nodes, "1g", 64 << 10);
-  }
-}
-
-// A rank less does not make the messages of all others shorter.
-TEST(Predict, HierarchicalTakesLittleLongerWhereARankIsMissing) {
-  const Machine machine = *find_machine("efa-3200");
-  const auto time = [&](std::vector<int> nodes) {
-    const auto plans = test::schedule(Algorithm::hierarchical, fabring::test::nodes_of(nodes), options_for(machine));
-    const Job job{.bytes = std::uint64_t{1} << 30, .most_messages = few_messages};
-    return static_cast<double>(test::outcome(plans, machine, job).time_ns);
-  };
-  EXPECT_LT(time({8, 7}), 1.25 * time({8, 8}));
-  EXPECT_LT(time({4, 3}), 1.25 * time({4, 4}));
-  EXPECT_LT(time({8, 8, 8, 8, 8, 8, 8, 7}), 1.25 * time({8, 8, 8, 8, 8, 8, 8, 8}));
-}
-
 /// Of what the choice takes, by simulation.
 double chosen_time(Collective collective, const std::vector<int>& node_of, const Machine& machine, std::uint64_t bytes,
                    const Constraints& constraints) {
-  PlanRequest wanted =
-      test::request(candidates(collective, bytes, shape_of(node_of), machine, constraints).front().algorithm, node_of);
-  wanted.collective = collective;
-  auto made = make_schedule(wanted, options_for(machine));
-  EXPECT_TRUE(made) << made.error().message();
-  return static_cast<double>(test::outcome(*made, machine, {.bytes = bytes}).time_ns);
+  const Algorithm chosen = candidates(collective, bytes, shape_of(node_of), machine, constraints).front().algorithm;
+  const auto plans = test::schedule(collective, chosen, node_of, options_for(machine));
+  return static_cast<double>(test::outcome(plans, machine, {.bytes = bytes}).time_ns);
 }
 
 // An allreduce, of zeros elsewhere, does all that these do and more. Double trees of 64 hosts are priced at two thirds
@@ -308,15 +212,12 @@ void expect_near_on_several_hosts(std::initializer_list<Collective> collectives,
         if (!has_algorithm(collective, algorithm) || algorithm == Algorithm::fold ||
             algorithm == Algorithm::circulant || algorithm == Algorithm::bruck || algorithm == Algorithm::pairwise)
           continue;
-        PlanRequest wanted = test::request(algorithm, node_of);
-        wanted.collective = collective;
         if (!takes_ranks(collective, algorithm, static_cast<int>(node_of.size()))) continue;
         for (const Machine& machine :
              {test::hosts_that_share_memory("10g"), test::hosts_that_share_memory("100g"), *find_machine("efa-400")}) {
-          const auto made = make_schedule(wanted, options_for(machine));
-          ASSERT_TRUE(made) << made.error().message();
+          const auto plans = test::schedule(collective, algorithm, node_of, options_for(machine));
           for (const std::uint64_t bytes : {1u << 10, 64u << 10, 1u << 20}) {
-            const auto time = static_cast<double>(test::outcome(*made, machine, {.bytes = bytes}).time_ns);
+            const auto time = static_cast<double>(test::outcome(plans, machine, {.bytes = bytes}).time_ns);
             const auto price = predict(collective, algorithm, bytes, shape_of(node_of), machine);
             const std::string what = std::string(name(collective)) + " by " + std::string(name(algorithm)) + " of " +
                                      std::to_string(bytes) + " on " + testing::PrintToString(node_of) + " " +

@@ -19,10 +19,16 @@ inline PlanRequest request(Algorithm algorithm, std::vector<int> node_of) {
   return wanted;
 }
 
-inline Schedule schedule(Algorithm algorithm, std::vector<int> node_of, const ScheduleOptions& options = {}) {
-  auto made = make_schedule(request(algorithm, std::move(node_of)), options);
+inline Schedule schedule(Collective collective, Algorithm algorithm, std::vector<int> node_of,
+                         const ScheduleOptions& options = {}) {
+  PlanRequest wanted = request(algorithm, std::move(node_of));
+  wanted.collective = collective;
+  auto made = make_schedule(wanted, options);
   EXPECT_TRUE(made.has_value()) << made.error().message();
   return std::move(*made);
+}
+inline Schedule schedule(Algorithm algorithm, std::vector<int> node_of, const ScheduleOptions& options = {}) {
+  return schedule(Collective::allreduce, algorithm, std::move(node_of), options);
 }
 
 inline Outcome outcome(const Schedule& plans, const Machine& machine, const Job& job) {
